@@ -1,0 +1,61 @@
+"""The options of an engine, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import ConfigError
+from .kernel.repair import REPAIRS
+
+WINDOWINGS = ("bleach", "basic")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A sliding window that is counted in tuples.
+
+    Attributes:
+        size: How many tuples it holds.
+        slide: How many tuples it moves by; `size` is a multiple of it.
+    """
+
+    size: int
+    slide: int
+
+    def __post_init__(self) -> None:
+        for name, value in (("size", self.size), ("slide", self.slide)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(f"window: {name} is {value!r}; give a whole number of tuples, 1 or more")
+        if self.size % self.slide:
+            raise ConfigError(
+                f"window: size {self.size} is not a multiple of slide {self.slide}; give a slide that divides it"
+            )
+
+    @classmethod
+    def tuples(cls, size: int, slide: int | None = None) -> Window:
+        """Return a window of `size` tuples that moves by `slide`, or by its whole size."""
+        return cls(size, size if slide is None else slide)
+
+
+DEFAULT_WINDOW = Window.tuples(2_000_000, slide=1_000_000)
+
+
+def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of the choices.
+
+    Raises:
+        ConfigError: If it is not.
+    """
+    if value not in choices:
+        raise ConfigError(f"{option}: {value!r} is unknown; choose one of {', '.join(choices)}")
+    return value
+
+
+def check_windowing(windowing: str) -> str:
+    """Return a known windowing strategy."""
+    return check_choice("windowing", windowing, WINDOWINGS)
+
+
+def check_repair(repair: str) -> str:
+    """Return a known repair algorithm."""
+    return check_choice("repair", repair, REPAIRS)

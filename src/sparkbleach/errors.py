@@ -1,0 +1,27 @@
+"""Every error that sparkbleach raises on purpose, and every warning it gives."""
+
+from __future__ import annotations
+
+
+class SparkbleachError(Exception):
+    """Base of all errors raised by sparkbleach: the message names the place and the remedy."""
+
+
+class RuleError(SparkbleachError):
+    """A rule, or a file of rules, is wrong; nothing of it was taken over."""
+
+
+class SchemaError(SparkbleachError):
+    """A batch or a schema does not fit the engine it was given to."""
+
+
+class ConfigError(SparkbleachError):
+    """An option of the engine (window, windowing, repair, id) is wrong."""
+
+
+class SnapshotError(SparkbleachError):
+    """A snapshot is damaged, foreign, or of another format version."""
+
+
+class RuleWarning(UserWarning):
+    """A set of rules is valid, but probably not what was meant."""

@@ -1,0 +1,241 @@
+"""The loop over tuples: detect, keep the graph, repair."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cells import Store, cell_add, cell_of
+from .graph import (
+    Graph,
+    Mode,
+    count_one,
+    enter,
+    find_root,
+    forget_group,
+    in_graph,
+    link,
+    link_group,
+    link_of,
+)
+from .groups import group_detect, group_find, group_new
+from .hashing import U64
+from .jit import jit
+from .repair import Repairs, candidates_of_one, candidates_of_several, no_candidates
+from .table import NONE
+from .values import Column, value_of
+
+# What the pattern tableaux say of a cell.
+NO_CONSTANT, CONSTANT_HOLDS, CONSTANT_BROKEN = 0, 1, 2
+
+
+class Cells(NamedTuple):
+    """The cells of one attribute in a batch, and the groups that its rules put them in."""
+
+    column: Column
+    applies: NDArray[np.bool_]  #: by column and tuple: whether that rule applies
+    key_lo: U64  #: by column and tuple: the group's key, low half
+    key_hi: U64  #: high half
+    constant: NDArray[np.uint8]  #: by tuple: NO_CONSTANT, CONSTANT_HOLDS or CONSTANT_BROKEN
+    broken: NDArray[np.bool_]  #: by column and tuple: whether a constant of that rule is; empty if none has any
+
+
+@jit
+def clean_segment(
+    store: Store,
+    current: Graph,
+    upcoming: Graph,
+    with_upcoming: bool,
+    mode: Mode,
+    pane: int,
+    start: int,
+    cells: Cells,
+    first: int,
+    last: int,
+    repairs: Repairs,
+    n_repairs: int,
+    violations: NDArray[np.int64],
+) -> int:
+    """Clean the cells of the tuples `first` to `last`, all of one pane.
+
+    Args:
+        store: All earlier cells of the attribute.
+        current: The violation graph.
+        upcoming: The violation graph after the next slide.
+        with_upcoming: Whether that graph is being built.
+        mode: Which counts, and over what.
+        pane: The pane of these tuples.
+        start: The first pane of the window.
+        cells: The cells of the batch.
+        first: The first tuple.
+        last: The tuple after the last one.
+        repairs: Receives a row for each cell that changes.
+        n_repairs: How many rows it has already.
+        violations: By column: grows by one for each tuple that violates that rule.
+
+    Returns:
+        How many rows `repairs` has now.
+    """
+    for i in range(first, last):
+        if cells.column.valid[i]:
+            changed = _clean_cell(
+                store, current, upcoming, with_upcoming, mode, pane, start, cells, i, repairs, n_repairs
+            )
+        else:
+            changed = _fill_cell(
+                store, current, upcoming, with_upcoming, mode, start, cells, i, repairs, n_repairs
+            )
+        for j in range(store.set.size):
+            if cells.broken.shape[1] > 0 and cells.broken[j, i]:
+                repairs.violated[n_repairs, j] = True
+            violations[j] += repairs.violated[n_repairs, j]
+        if changed:
+            repairs.tuple[n_repairs] = i
+            n_repairs += 1
+    return n_repairs
+
+
+@jit
+def _clean_cell(
+    store: Store,
+    current: Graph,
+    upcoming: Graph,
+    with_upcoming: bool,
+    mode: Mode,
+    pane: int,
+    start: int,
+    cells: Cells,
+    i: int,
+    repairs: Repairs,
+    row: int,
+) -> bool:
+    """Clean a cell that has a value; tell whether it changes."""
+    n_columns = store.set.size
+    groups = store.groups.records
+    n_violated = 0
+    n_in_graph = 0  # before this tuple
+    value = NONE
+    rescued = False
+    for j in range(n_columns):
+        repairs.violated[row, j] = False
+        store.set[j] = NONE
+        if not cells.applies[j, i]:
+            continue
+        if value == NONE:
+            value = value_of(store.values, cells.column, i)
+        g = group_find(store.groups, cells.key_lo[j, i], cells.key_hi[j, i])
+        if g == NONE or groups[g]["last_pane"] < start:
+            g = group_new(store.groups, cells.key_lo[j, i], cells.key_hi[j, i], j, g)
+            forget_group(current, g)
+            forget_group(upcoming, g)
+        elif groups[g]["in_graph"]:
+            n_in_graph += 1
+            # With this cell the group, and with it all its super cells, outlives the next slide.
+            if with_upcoming and not mode.basic and groups[g]["last_pane"] <= start < pane:
+                rescued = True
+                store.rescued[j] = True
+        if group_detect(store.groups, g, value, pane, start):
+            n_violated += 1
+            repairs.violated[row, j] = True
+        store.set[j] = g
+
+    constant = cells.constant[i]
+    if value == NONE:
+        no_candidates(repairs, row)
+        return constant == CONSTANT_BROKEN
+
+    x = cell_of(store, value, pane)
+    cell_add(store, x, pane, start)
+    if n_in_graph > 0:
+        store.cells[x]["cumulative"] += 1
+        _count_or_link(store, current, mode, x)
+        if with_upcoming:
+            _count_or_link(store, upcoming, mode, x)
+            if rescued:
+                for j in range(n_columns):
+                    if store.rescued[j]:
+                        store.rescued[j] = False
+                        link_group(store, upcoming, mode, store.set[j])
+    if n_violated > 0:
+        for j in range(n_columns):
+            if repairs.violated[row, j] and not groups[store.set[j]]["in_graph"]:
+                enter(store, current, upcoming, with_upcoming, mode, store.set[j])
+                n_in_graph += 1
+
+    if constant == CONSTANT_HOLDS:
+        return False
+    if n_violated == 0:
+        no_candidates(repairs, row)
+        return constant == CONSTANT_BROKEN
+
+    # The subgraph is found by way of the super cell, which all its groups in the graph have in common.
+    if mode.vote and n_in_graph > 1:
+        own_count = _candidates_of_set(store, current, mode, start, repairs, row, value)
+        return constant == CONSTANT_BROKEN or own_count < repairs.counts[row, 0]
+    slot = 0
+    if mode.vote:
+        while store.set[slot] == NONE or not in_graph(store, store.set[slot], start):
+            slot += 1
+    c = link_of(current, x, slot)
+    root = find_root(current.subgraphs, current.candidates[c]["subgraph"])
+    best = current.top[root, 0]
+    if constant == NO_CONSTANT and current.candidates[c]["count"] >= current.candidates[best]["count"]:
+        return False
+    candidates_of_one(current, root, repairs, row)
+    return True
+
+
+@jit
+def _count_or_link(store: Store, graph: Graph, mode: Mode, x: int) -> None:
+    """Count the newest cell of a super cell; the first one brings it into the graph."""
+    if not count_one(store, graph, x):
+        link(store, graph, mode, x)
+
+
+@jit
+def _candidates_of_set(
+    store: Store, graph: Graph, mode: Mode, start: int, repairs: Repairs, row: int, own: int
+) -> int:
+    """Write the candidates of those groups of the set that are in the graph into a row."""
+    n = 0
+    for j in range(store.set.size):
+        if store.set[j] != NONE and in_graph(store, store.set[j], start):
+            store.owners[n] = store.set[j]
+            n += 1
+    return candidates_of_several(store, graph, mode, start, store.owners, n, repairs, row, own)
+
+
+@jit
+def _fill_cell(
+    store: Store,
+    current: Graph,
+    upcoming: Graph,
+    with_upcoming: bool,
+    mode: Mode,
+    start: int,
+    cells: Cells,
+    i: int,
+    repairs: Repairs,
+    row: int,
+) -> bool:
+    """Fill a null cell, which is never stored or counted; tell whether it changes."""
+    groups = store.groups.records
+    n_violated = 0
+    for j in range(store.set.size):
+        repairs.violated[row, j] = False
+        store.set[j] = NONE
+        if cells.applies[j, i]:
+            g = group_find(store.groups, cells.key_lo[j, i], cells.key_hi[j, i])
+            if g != NONE and groups[g]["last_pane"] >= start:
+                if not groups[g]["in_graph"]:
+                    enter(store, current, upcoming, with_upcoming, mode, g)
+                store.set[j] = g
+                repairs.violated[row, j] = True
+                n_violated += 1
+    if n_violated == 0:
+        no_candidates(repairs, row)
+        return cells.constant[i] == CONSTANT_BROKEN
+    _candidates_of_set(store, current, mode, start, repairs, row, NONE)
+    return True

@@ -1,0 +1,403 @@
+"""The violation graph of an attribute: subgraphs, and how often each candidate value occurs in them.
+
+A `Graph` is the violation graph as it is for one window. It only ever grows: groups enter, super cells
+appear and gain cells, subgraphs merge. Union-find does merging, and because no count ever falls, the best
+five candidates of a subgraph are kept up to date in constant time. What shrinks a graph - a slide of the
+window, the deletion of a rule - never happens to a `Graph`; another one takes its place, which has been
+built from the super cells that stay (window.py).
+
+With `repair: vote` groups are not united: every group is a subgraph of its own, and a super cell counts
+once in each of its groups.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cells import Store, window_count
+from .hashing import mix64
+from .jit import jit
+from .table import (
+    NONE,
+    Records,
+    Table,
+    clear_table,
+    grow,
+    new_table,
+    pool_live,
+    table_first,
+    table_insert,
+    table_remove,
+)
+from .values import value_less
+
+TOP = 5  # candidates kept in order
+
+SUBGRAPH = np.dtype(
+    [
+        ("total", np.int64),  # sum of all counts; this and what follows is kept at the root only
+        ("generation", np.int32),  # of the graph in which the rest of the record means something
+        ("parent", np.int32),  # in the union-find; itself for a root
+        ("n_groups", np.int32),
+        ("n_candidates", np.int32),
+        ("first", np.int32),  # candidate
+    ],
+    align=True,
+)
+
+CANDIDATE = np.dtype(
+    [
+        ("hash", np.uint64),  # of the subgraph and the value
+        ("count", np.int64),
+        ("next", np.int32),  # in the table
+        ("value", np.int32),
+        ("subgraph", np.int32),  # a group in it; its root, unless subgraphs were united since
+        ("forward", np.int32),  # the candidate that took over the count of this one, or NONE
+        ("sibling", np.int32),  # next candidate of the same subgraph
+    ],
+    align=True,
+)
+
+_GENERATION, _USED, _ATTACHED, _START = 0, 1, 2, 3
+_GENERATION_MAX = 2**31 - 1
+
+
+class Graph(NamedTuple):
+    """The violation graph for one window."""
+
+    subgraphs: Records  #: SUBGRAPH by group
+    top: NDArray[np.int32]  #: by group (root): the best TOP candidates, best first, then NONE
+    candidates: Records  #: CANDIDATE
+    table: Table  #: of candidates
+    links: NDArray[np.int64]  #: by super cell and slot: generation << 32 | the candidate it counts in
+    state: NDArray[np.int64]  #: generation, candidates used, links in force, first pane of the window
+
+
+class Mode(NamedTuple):
+    """The two choices a user has: which counts, and over what."""
+
+    basic: bool  #: window counts instead of cumulative ones
+    vote: bool  #: the tuple's own groups instead of the whole subgraph
+
+
+def new_graph(n_slots: int) -> Graph:
+    """Return a graph with no group in it; `n_slots` is 1, or with `vote` the number of columns."""
+    return Graph(
+        np.zeros(0, SUBGRAPH),
+        np.zeros((0, TOP), np.int32),
+        np.zeros(0, CANDIDATE),
+        new_table(),
+        np.zeros((0, n_slots), np.int64),
+        np.zeros(4, np.int64),
+    )
+
+
+def clear_graph(graph: Graph, start: int) -> None:
+    """Forget everything in constant time and begin again for the window that starts at pane `start`."""
+    if graph.state[_GENERATION] == _GENERATION_MAX:
+        graph.subgraphs["generation"] = 0
+        graph.links[:] = 0
+        graph.state[_GENERATION] = 0
+    graph.state[_GENERATION] += 1
+    graph.state[_USED] = 0
+    graph.state[_ATTACHED] = 0
+    graph.state[_START] = start
+    clear_table(graph.table)
+
+
+def reserve_graph(graph: Graph, store: Store, n_tuples: int) -> None:
+    """Make room for what `n_tuples` more tuples, and the entry of any group, can need."""
+    slots = graph.links.shape[1]
+    grow(graph.subgraphs, store.groups.records.shape[0])
+    grow(graph.top, store.groups.records.shape[0])
+    grow(graph.links, store.cells.shape[0])
+    unattached = pool_live(store.cell_pool) * slots - int(graph.state[_ATTACHED])
+    candidates = int(graph.state[_USED]) + unattached + n_tuples * slots
+    grow(graph.candidates, candidates)
+    grow(graph.table.heads, candidates + 1)
+
+
+@jit
+def in_graph(store: Store, g: int, start: int) -> bool:
+    """Tell whether the group is in the graph of the window that starts at pane `start`."""
+    group = store.groups.records[g]
+    return group["in_graph"] == 1 and group["last_pane"] >= start
+
+
+@jit
+def cell_in_graph(store: Store, x: int, start: int) -> bool:
+    """Tell whether one of the super cell's groups is in the graph."""
+    for j in range(store.set.size):
+        g = store.members[x, j]["group"]
+        if g != NONE and in_graph(store, g, start):
+            return True
+    return False
+
+
+@jit
+def cell_weight(store: Store, mode: Mode, x: int, start: int) -> int:
+    """Return what a super cell in the graph counts: its cells in the window, or all of them."""
+    return window_count(store, x, start) if mode.basic else store.cells[x]["cumulative"]
+
+
+@jit
+def _subgraph_of(graph: Graph, g: int) -> int:
+    """Return the root of the group's subgraph; a group that is new to the graph is one by itself."""
+    subgraph = graph.subgraphs[g]
+    if subgraph["generation"] != graph.state[_GENERATION]:
+        subgraph["generation"] = graph.state[_GENERATION]
+        subgraph["parent"] = g
+        subgraph["n_groups"] = 1
+        subgraph["n_candidates"] = 0
+        subgraph["total"] = 0
+        subgraph["first"] = NONE
+        for k in range(TOP):
+            graph.top[g, k] = NONE
+        return g
+    return find_root(graph.subgraphs, g)
+
+
+@jit
+def find_root(subgraphs: Records, g: int) -> int:
+    """Return the root of a group's tree, and halve the path to it."""
+    parent = subgraphs[g]["parent"]
+    while parent != g:
+        grandparent = subgraphs[parent]["parent"]
+        subgraphs[g]["parent"] = grandparent
+        g = grandparent
+        parent = subgraphs[g]["parent"]
+    return g
+
+
+@jit
+def find_candidate(graph: Graph, c: int) -> int:
+    """Return the candidate that took over from `c` in the end, and halve the path to it."""
+    candidates = graph.candidates
+    forward = candidates[c]["forward"]
+    while forward != NONE:
+        further = candidates[forward]["forward"]
+        if further == NONE:
+            return forward
+        candidates[c]["forward"] = further
+        c = further
+        forward = candidates[c]["forward"]
+    return c
+
+
+@jit
+def link_of(graph: Graph, x: int, slot: int) -> int:
+    """Return the candidate that a super cell counts in, NONE if it does not count in this graph."""
+    link = graph.links[x, slot]
+    if link >> 32 != graph.state[_GENERATION]:
+        return NONE
+    return find_candidate(graph, link & 0xFFFFFFFF)
+
+
+@jit
+def _candidate_hash(root: int, value: int) -> np.uint64:
+    return mix64(np.uint64(root) << np.uint64(32) | np.uint64(value))
+
+
+@jit
+def candidate_find(graph: Graph, root: int, value: int) -> int:
+    """Return the candidate with this value in a subgraph, NONE if there is none."""
+    hash = _candidate_hash(root, value)
+    c = table_first(graph.table, hash)
+    candidates = graph.candidates
+    while c != NONE:
+        if candidates[c]["hash"] == hash:  # the hash is a bijection of the two numbers
+            return c
+        c = candidates[c]["next"]
+    return NONE
+
+
+@jit
+def _beats(store: Store, graph: Graph, a: int, b: int) -> bool:
+    count_a = graph.candidates[a]["count"]
+    count_b = graph.candidates[b]["count"]
+    if count_a != count_b:
+        return count_a > count_b
+    return value_less(store.values, graph.candidates[a]["value"], graph.candidates[b]["value"])
+
+
+@jit
+def _raise(store: Store, graph: Graph, root: int, c: int, amount: int) -> None:
+    """Add to the count of a candidate, and keep the order of the best."""
+    graph.candidates[c]["count"] += amount
+    graph.subgraphs[root]["total"] += amount
+    _rank(store, graph, root, c)
+
+
+@jit
+def _rank(store: Store, graph: Graph, root: int, c: int) -> None:
+    top = graph.top
+    if top[root, 0] == c:
+        return
+    at = 0
+    while at < TOP and top[root, at] != c and top[root, at] != NONE:
+        at += 1
+    if at == TOP:
+        at = TOP - 1
+        if not _beats(store, graph, c, top[root, at]):
+            return
+    while at > 0 and _beats(store, graph, c, top[root, at - 1]):
+        top[root, at] = top[root, at - 1]
+        at -= 1
+    top[root, at] = c
+
+
+@jit
+def _unite(store: Store, graph: Graph, a: int, b: int) -> int:
+    """Merge two subgraphs given by their roots; the candidates of the smaller go to the larger."""
+    subgraphs = graph.subgraphs
+    if subgraphs[a]["n_candidates"] < subgraphs[b]["n_candidates"]:
+        large, small = b, a
+    else:
+        large, small = a, b
+    subgraphs[small]["parent"] = large
+    subgraphs[large]["n_groups"] += subgraphs[small]["n_groups"]
+    candidates = graph.candidates
+    c = subgraphs[small]["first"]
+    while c != NONE:
+        following = candidates[c]["sibling"]
+        table_remove(graph.table, candidates, c)
+        value = candidates[c]["value"]
+        same = candidate_find(graph, large, value)
+        if same != NONE:
+            candidates[c]["forward"] = same
+            _raise(store, graph, large, same, candidates[c]["count"])
+        else:
+            candidates[c]["hash"] = _candidate_hash(large, value)
+            candidates[c]["subgraph"] = large
+            candidates[c]["sibling"] = subgraphs[large]["first"]
+            subgraphs[large]["first"] = c
+            subgraphs[large]["n_candidates"] += 1
+            subgraphs[large]["total"] += candidates[c]["count"]
+            table_insert(graph.table, candidates, c)
+            _rank(store, graph, large, c)
+        c = following
+    return large
+
+
+@jit
+def _attach(store: Store, graph: Graph, x: int, slot: int, root: int, weight: int) -> None:
+    """Let a super cell count in a subgraph."""
+    candidates = graph.candidates
+    value = store.cells[x]["value"]
+    c = candidate_find(graph, root, value)
+    if c == NONE:
+        c = graph.state[_USED]
+        graph.state[_USED] = c + 1
+        candidates[c]["hash"] = _candidate_hash(root, value)
+        candidates[c]["count"] = 0
+        candidates[c]["value"] = value
+        candidates[c]["subgraph"] = root
+        candidates[c]["forward"] = NONE
+        candidates[c]["sibling"] = graph.subgraphs[root]["first"]
+        graph.subgraphs[root]["first"] = c
+        graph.subgraphs[root]["n_candidates"] += 1
+        table_insert(graph.table, candidates, c)
+    graph.links[x, slot] = graph.state[_GENERATION] << 32 | c
+    graph.state[_ATTACHED] += 1
+    _raise(store, graph, root, c, weight)
+
+
+@jit
+def link(store: Store, graph: Graph, mode: Mode, x: int) -> None:
+    """Bring a super cell into the graph as far as it belongs there; again is harmless.
+
+    With all its groups that are in the graph, which it thereby links, and with its count.
+    """
+    start = graph.state[_START]
+    weight = cell_weight(store, mode, x, start)
+    if weight == 0:
+        return
+    if mode.vote:
+        for j in range(store.set.size):
+            g = store.members[x, j]["group"]
+            if g != NONE and in_graph(store, g, start) and link_of(graph, x, j) == NONE:
+                _attach(store, graph, x, j, _subgraph_of(graph, g), weight)
+        return
+    root = NONE
+    for j in range(store.set.size):
+        g = store.members[x, j]["group"]
+        if g != NONE and in_graph(store, g, start):
+            other = _subgraph_of(graph, g)
+            if root == NONE:
+                root = other
+            elif root != other:
+                root = _unite(store, graph, root, other)
+    if root != NONE and link_of(graph, x, 0) == NONE:
+        _attach(store, graph, x, 0, root, weight)
+
+
+@jit
+def link_group(store: Store, graph: Graph, mode: Mode, g: int) -> None:
+    """Bring all super cells of a group into the graph."""
+    j = store.groups.records[g]["column"]
+    x = store.groups.records[g]["first_cell"]
+    while x != NONE:
+        link(store, graph, mode, x)
+        x = store.members[x, j]["next"]
+
+
+@jit
+def count_one(store: Store, graph: Graph, x: int) -> bool:
+    """Count one more cell of a super cell wherever it counts already; tell whether it does anywhere."""
+    counted = False
+    for slot in range(graph.links.shape[1]):
+        c = link_of(graph, x, slot)
+        if c != NONE:
+            _raise(store, graph, find_root(graph.subgraphs, graph.candidates[c]["subgraph"]), c, 1)
+            counted = True
+    return counted
+
+
+@jit
+def forget_group(graph: Graph, g: int) -> None:
+    """Make a group's slot fit for another group."""
+    graph.subgraphs[g]["generation"] = 0
+
+
+@jit
+def forget_cell(graph: Graph, x: int) -> None:
+    """Make a super cell's slot fit for another super cell."""
+    for slot in range(graph.links.shape[1]):
+        if graph.links[x, slot] >> 32 == graph.state[_GENERATION]:
+            graph.state[_ATTACHED] -= 1
+        graph.links[x, slot] = 0
+
+
+@jit
+def hand_over(graph: Graph, source: int, target: int) -> None:
+    """Let the target count where the source did and it did not, before its counts are added."""
+    for slot in range(graph.links.shape[1]):
+        link = graph.links[source, slot]
+        if link >> 32 == graph.state[_GENERATION]:
+            if graph.links[target, slot] >> 32 == graph.state[_GENERATION]:
+                graph.state[_ATTACHED] -= 1
+            else:
+                graph.links[target, slot] = link
+            graph.links[source, slot] = 0
+
+
+@jit
+def enter(
+    store: Store, current: Graph, upcoming: Graph, with_upcoming: bool, mode: Mode, g: int
+) -> None:
+    """Let a group that has a cell in the window enter the graph."""
+    start = current.state[_START]
+    group = store.groups.records[g]
+    j = group["column"]
+    x = group["first_cell"]
+    while x != NONE:
+        if not cell_in_graph(store, x, start):
+            store.cells[x]["cumulative"] = window_count(store, x, start)
+        x = store.members[x, j]["next"]
+    group["in_graph"] = 1
+    link_group(store, current, mode, g)
+    if with_upcoming:
+        link_group(store, upcoming, mode, g)

@@ -1,0 +1,186 @@
+"""Hash tables and pools over arrays that grow, with no long stop anywhere.
+
+A table is linear hashing with chains through the records themselves: each insertion splits at most one
+bucket, so there is never a rehash of everything. A pool hands out slots of an array and takes them back.
+Both work on any record type with the fields `hash` (tables) and `next`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .jit import jit
+
+Records = NDArray[Any]
+
+NONE = -1
+UNLINKED = -2  # `next` of a record that is in use but in no table
+
+BUCKETS_MIN = 64
+_LEVEL, _BUCKETS, _ITEMS = 0, 1, 2
+_FREE, _USED, _LIVE = 0, 1, 2
+
+
+class Table(NamedTuple):
+    """A hash table: chains of record numbers."""
+
+    heads: NDArray[np.int32]  #: first record of each bucket, NONE if empty
+    state: NDArray[np.int64]  #: buckets of the last full round, buckets, items
+
+
+def new_table() -> Table:
+    """Return an empty table."""
+    table = Table(np.full(BUCKETS_MIN, NONE, np.int32), np.zeros(3, np.int64))
+    clear_table(table)
+    return table
+
+
+@jit
+def clear_table(table: Table) -> None:
+    """Empty the table in constant time: buckets beyond the first few are made again by splitting."""
+    table.heads[:BUCKETS_MIN] = NONE
+    table.state[_LEVEL] = BUCKETS_MIN
+    table.state[_BUCKETS] = BUCKETS_MIN
+    table.state[_ITEMS] = 0
+
+
+@jit
+def table_items(table: Table) -> int:
+    """Return how many records the table holds."""
+    return table.state[_ITEMS]
+
+
+def table_buckets(table: Table) -> int:
+    """Return how many buckets the table has."""
+    return int(table.state[_BUCKETS])
+
+
+@jit
+def _bucket(table: Table, hash: np.uint64) -> int:
+    level = table.state[_LEVEL]
+    bucket = np.int64(hash & np.uint64(2 * level - 1))
+    if bucket >= table.state[_BUCKETS]:
+        bucket -= level
+    return bucket
+
+
+@jit
+def table_first(table: Table, hash: np.uint64) -> int:
+    """Return the first record of the chain that a record with this hash would be in."""
+    return table.heads[_bucket(table, hash)]
+
+
+@jit
+def table_insert(table: Table, records: Records, i: int) -> None:
+    """Put record `i` in. The caller has made sure that `heads` has room for one more bucket."""
+    bucket = _bucket(table, records[i]["hash"])
+    records[i]["next"] = table.heads[bucket]
+    table.heads[bucket] = i
+    table.state[_ITEMS] += 1
+    if table.state[_ITEMS] > table.state[_BUCKETS]:
+        _split_one_bucket(table, records)
+
+
+@jit
+def _split_one_bucket(table: Table, records: Records) -> None:
+    level = table.state[_LEVEL]
+    new = table.state[_BUCKETS]
+    old = new - level
+    i = table.heads[old]
+    stay = NONE
+    move = NONE
+    while i != NONE:
+        following = records[i]["next"]
+        if records[i]["hash"] & np.uint64(level):
+            records[i]["next"] = move
+            move = i
+        else:
+            records[i]["next"] = stay
+            stay = i
+        i = following
+    table.heads[old] = stay
+    table.heads[new] = move
+    table.state[_BUCKETS] = new + 1
+    if new + 1 == 2 * level:
+        table.state[_LEVEL] = 2 * level
+
+
+@jit
+def table_remove(table: Table, records: Records, i: int) -> None:
+    """Take record `i` out; it must be in."""
+    bucket = _bucket(table, records[i]["hash"])
+    at = table.heads[bucket]
+    if at == i:
+        table.heads[bucket] = records[i]["next"]
+    else:
+        while records[at]["next"] != i:
+            at = records[at]["next"]
+        records[at]["next"] = records[i]["next"]
+    records[i]["next"] = UNLINKED
+    table.state[_ITEMS] -= 1
+
+
+class Pool(NamedTuple):
+    """Which slots of a record array are in use."""
+
+    state: NDArray[np.int64]  #: first free slot, slots ever used, slots in use
+
+
+def new_pool() -> Pool:
+    """Return a pool with no slot in use."""
+    return Pool(np.array([NONE, 0, 0], np.int64))
+
+
+@jit
+def pool_take(pool: Pool, records: Records) -> int:
+    """Return a slot. The caller has made sure that there is one."""
+    i = pool.state[_FREE]
+    if i == NONE:
+        i = pool.state[_USED]
+        pool.state[_USED] = i + 1
+    else:
+        pool.state[_FREE] = records[i]["next"]
+    pool.state[_LIVE] += 1
+    records[i]["next"] = UNLINKED
+    return i
+
+
+@jit
+def pool_give(pool: Pool, records: Records, i: int) -> None:
+    """Give a slot back."""
+    records[i]["next"] = pool.state[_FREE]
+    pool.state[_FREE] = i
+    pool.state[_LIVE] -= 1
+
+
+@jit
+def pool_used(pool: Pool) -> int:
+    """Return how many slots were ever in use: all live ones lie below this number."""
+    return pool.state[_USED]
+
+
+@jit
+def pool_live(pool: Pool) -> int:
+    """Return how many slots are in use."""
+    return pool.state[_LIVE]
+
+
+def grow(array: NDArray[Any], rows: int) -> None:
+    """Lengthen an array in place to at least `rows` rows; new rows are zero.
+
+    In place, because a large block then moves by its page table and not by copying; by an eighth at a
+    time, because the new part is zeroed at once.
+    """
+    if rows > array.shape[0]:
+        rows = max(rows, array.shape[0] + array.shape[0] // 8, 256)
+        array.resize((rows, *array.shape[1:]), refcheck=False)
+
+
+def arrays_of(nested: Any) -> list[NDArray[Any]]:
+    """Return all arrays in nested named tuples, in order."""
+    if isinstance(nested, np.ndarray):
+        return [nested]
+    return [array for part in nested for array in arrays_of(part)]

@@ -1,0 +1,111 @@
+"""Sliding the window without a long stop.
+
+Nothing is done to groups and counts when the window slides: they carry their panes, and whoever reads them
+compares. What a slide does take away is links and candidates, and those are not taken away but built anew:
+in the second half of every pane the sweep goes once over all super cells, a few per tuple, and brings those
+that will stay into the upcoming graph. Tuples that arrive meanwhile go into both graphs. When the window
+slides, the upcoming graph becomes the current one.
+
+On its way the sweep tidies: groups that left the window leave their super cells, super cells that have
+thereby become equal are added together, and what nothing refers to any more is given back.
+"""
+
+from __future__ import annotations
+
+from .cells import (
+    Store,
+    add_counts,
+    cell_find,
+    cell_free,
+    cell_leave,
+    forget_panes_before,
+    set_hash,
+    window_count,
+)
+from .graph import Graph, Mode, cell_in_graph, forget_cell, hand_over, link
+from .groups import DEAD
+from .jit import jit
+from .table import NONE, table_insert, table_remove
+
+
+@jit
+def sweep(
+    store: Store, target: Graph, other: Graph, mode: Mode, window_start: int, first: int, last: int
+) -> None:
+    """Tidy the super cells in the slots `first` to `last` and bring them into the target graph.
+
+    Args:
+        store: The cells.
+        target: The graph that is being built.
+        other: The graph that is not; what it says must stay true.
+        mode: Which counts, and over what.
+        window_start: The first pane of the window as it is now.
+        first: The first slot.
+        last: The slot after the last one.
+    """
+    for slot in range(first, last):
+        if store.cells[slot]["value"] != NONE:
+            x = _tidy(store, target, other, mode, slot, window_start)
+            if x != NONE:
+                link(store, target, mode, x)
+
+
+@jit
+def _tidy(store: Store, target: Graph, other: Graph, mode: Mode, x: int, start: int) -> int:
+    """Return the super cell that `x` is after all that the last slides ask for, NONE if it is dropped."""
+    forget_panes_before(store, x, start)
+    alive = 0
+    dead = 0
+    for j in range(store.set.size):
+        g = store.members[x, j]["group"]
+        if g == NONE:
+            store.set[j] = NONE
+        elif store.groups.records[g]["last_pane"] >= start:
+            store.set[j] = g
+            alive += 1
+        else:
+            store.set[j] = NONE
+            dead += 1
+    in_window = window_count(store, x, start) > 0
+    if alive == 0 or (not in_window and (mode.basic or not cell_in_graph(store, x, start))):
+        _drop(store, target, other, x)
+        return NONE
+    if dead == 0:
+        return x
+
+    value = store.cells[x]["value"]
+    hash = set_hash(store.set, value)
+    same = cell_find(store, hash, value)
+    if same != NONE:
+        # Either may be in the target graph already: bring both in, so that their sum is.
+        link(store, target, mode, x)
+        link(store, target, mode, same)
+        hand_over(target, x, same)
+        hand_over(other, x, same)
+        add_counts(store, x, same)
+        _drop(store, target, other, x)
+        return same
+    table_remove(store.cell_table, store.cells, x)
+    for j in range(store.set.size):
+        if store.members[x, j]["group"] != store.set[j]:
+            cell_leave(store, x, j)
+    store.cells[x]["hash"] = hash
+    table_insert(store.cell_table, store.cells, x)
+    return x
+
+
+@jit
+def _drop(store: Store, target: Graph, other: Graph, x: int) -> None:
+    forget_cell(target, x)
+    forget_cell(other, x)
+    cell_free(store, x)
+
+
+@jit
+def kill_column(store: Store, column: int) -> None:
+    """Let all groups of a column leave the window."""
+    groups = store.groups.records
+    for g in range(groups.size):
+        if groups[g]["column"] == column:
+            groups[g]["last_pane"] = DEAD
+            groups[g]["other_pane"] = DEAD

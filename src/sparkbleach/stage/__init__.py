@@ -1,0 +1,1 @@
+"""The verbs: encode, apply, audit, snapshot. Arrow batches in, Arrow batches out. No Spark."""

@@ -1,0 +1,208 @@
+"""Between Arrow columns and what the kernel reads.
+
+Every scalar type is one of two kinds. *Codes*: 64-bit integers in the order of the type (booleans, numbers,
+dates, times, decimals of up to 18 digits). *Bytes*: byte strings in the order of the type (text in UTF-8,
+whose byte order is that of the code points; binary; larger decimals). Equal cells have equal codes or bytes:
+-0.0 is 0.0, and all NaN are one value, above all others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..kernel.hashing import hash_bytes_column, hash_codes_column
+from ..kernel.values import Column, Values, gather_bytes, gather_codes, gather_offsets
+
+_SIGN = np.uint64(1 << 63)
+_MAGNITUDE = np.int64((1 << 63) - 1)
+_DECIMAL_DIGITS_64 = 18
+
+
+
+def _read_only(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return a view that cannot be written, as those of Arrow buffers are: one type to compile for."""
+    view = data.view()
+    view.flags.writeable = False
+    return view
+
+
+_NO_CODES: NDArray[np.int64] = np.zeros(0, np.int64)
+_NO_DATA: NDArray[np.uint8] = _read_only(np.zeros(0, np.uint8))
+
+
+def encode(array: pa.Array) -> Column:
+    """Return a column as the kernel reads it."""
+    n = len(array)
+    lo = np.empty(n, np.uint64)
+    hi = np.empty(n, np.uint64)
+    valid = _valid(array)
+    if _has_codes(array.type):
+        codes = _codes(array)
+        hash_codes_column(codes.view(np.uint64), lo, hi)
+        return Column(valid, lo, hi, codes, _NO_DATA, _NO_CODES)
+    data, offsets = _bytes(array)
+    data = _read_only(data)
+    hash_bytes_column(data, offsets, lo, hi)
+    return Column(valid, lo, hi, _NO_CODES, data, offsets)
+
+
+def decode(values: Values, which: NDArray[np.int32], type: pa.DataType) -> pa.Array:
+    """Return the given values of a dictionary as an Arrow array of the attribute's type."""
+    if _has_codes(type):
+        codes = np.empty(which.size, np.int64)
+        gather_codes(values, which, codes)
+        return _from_codes(codes, type)
+    offsets = np.empty(which.size + 1, np.int64)
+    gather_offsets(values, which, offsets)
+    data = np.empty(int(offsets[-1]), np.uint8)
+    gather_bytes(values, which, offsets, data)
+    return _from_bytes(data, offsets, type)
+
+
+def take(array: pa.Array, rows: NDArray[Any]) -> pa.Array:
+    """Return the given rows of an array, of any scalar type."""
+    if _is_view(array.type):  # Arrow has no `take` for them
+        wide = pa.large_string() if pa.types.is_string_view(array.type) else pa.large_binary()
+        return array.cast(wide).take(pa.array(rows)).cast(array.type)
+    return array.take(pa.array(rows))
+
+
+def render(array: pa.Array) -> pa.Array:
+    """Return values as text for people: binary as hexadecimal digits, a duration as `5 ms`."""
+    type = array.type
+    if pa.types.is_string(type):
+        return array
+    if pa.types.is_binary(type) or pa.types.is_large_binary(type) or _is_fixed_bytes(type):
+        return pa.array([None if v is None else v.hex() for v in array.to_pylist()], pa.string())
+    if pa.types.is_binary_view(type):
+        return render(array.cast(pa.binary()))
+    if pa.types.is_duration(type):
+        counts = array.cast(pa.int64()).cast(pa.string())
+        return pc.binary_join_element_wise(counts, type.unit, " ")
+    return array.cast(pa.string())
+
+
+def _valid(array: pa.Array) -> NDArray[np.bool_]:
+    if array.null_count == 0:
+        return np.ones(len(array), np.bool_)
+    valid: NDArray[np.bool_] = pc.is_valid(array).to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _has_codes(type: pa.DataType) -> bool:
+    if pa.types.is_decimal(type):
+        return bool(type.precision <= _DECIMAL_DIGITS_64)
+    return bool(pa.types.is_boolean(type) or pa.types.is_primitive(type))
+
+
+def _is_view(type: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(type) or pa.types.is_binary_view(type))
+
+
+def _is_fixed_bytes(type: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_binary(type) and not pa.types.is_decimal(type))
+
+
+def _raw(array: pa.Array, dtype: Any) -> NDArray[Any]:
+    """Return the fixed-width cells of an array as they lie in memory, nulls included."""
+    dtype = np.dtype(dtype)
+    buffer = array.buffers()[1]
+    if buffer is None or len(array) == 0:
+        return np.zeros(len(array), dtype)
+    return np.frombuffer(buffer, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def _number_type(type: pa.DataType) -> str:
+    """Return the NumPy type of an integer-like Arrow type's cells."""
+    if pa.types.is_decimal(type) or not pa.types.is_integer(type):
+        return f"i{type.bit_width // 8}"
+    return f"{'u' if pa.types.is_unsigned_integer(type) else 'i'}{type.bit_width // 8}"
+
+
+def _codes(array: pa.Array) -> NDArray[np.int64]:
+    type = array.type
+    if pa.types.is_boolean(type):
+        codes: NDArray[np.int64] = pc.cast(array.fill_null(False), pa.int8()).to_numpy().astype(np.int64)
+        return codes
+    if pa.types.is_floating(type):
+        floats = _raw(array, f"f{type.bit_width // 8}").astype(np.float64)
+        floats += 0.0  # -0.0 becomes 0.0
+        floats[np.isnan(floats)] = np.nan
+        bits = floats.view(np.int64)
+        return np.where(bits < 0, bits ^ _MAGNITUDE, bits)
+    if pa.types.is_decimal(type) and type.bit_width > 64:
+        # The low word alone holds a number of up to 18 digits.
+        words = _raw(array, np.dtype((np.int64, type.bit_width // 64)))
+        return np.ascontiguousarray(words[:, 0])
+    raw = _raw(array, _number_type(type))
+    if pa.types.is_uint64(type):
+        return (raw ^ _SIGN).view(np.int64)
+    return raw.astype(np.int64)
+
+
+def _from_codes(codes: NDArray[np.int64], type: pa.DataType) -> pa.Array:
+    n = codes.size
+    if pa.types.is_boolean(type):
+        return pa.array(codes.astype(np.bool_))
+    if pa.types.is_floating(type):
+        bits = np.where(codes < 0, codes ^ _MAGNITUDE, codes)
+        raw: NDArray[Any] = bits.view(np.float64).astype(f"f{type.bit_width // 8}")
+    elif pa.types.is_decimal(type) and type.bit_width > 64:
+        words = np.empty((n, type.bit_width // 64), np.int64)
+        words[:, 0] = codes
+        words[:, 1:] = (codes >> 63)[:, None]  # the sign
+        raw = words
+    elif pa.types.is_uint64(type):
+        raw = codes.view(np.uint64) ^ _SIGN
+    else:
+        raw = codes.astype(_number_type(type))
+    return pa.Array.from_buffers(type, n, [None, pa.py_buffer(np.ascontiguousarray(raw))])
+
+
+def _bytes(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bytes of all cells and where each begins and ends."""
+    type = array.type
+    n = len(array)
+    if pa.types.is_decimal(type):
+        width = type.bit_width // 8
+        cells = _raw(array, np.dtype((np.uint8, width)))[:, ::-1].copy()  # the most significant byte first
+        cells[:, :1] ^= 0x80  # negative numbers before positive ones
+        return cells.reshape(-1), np.arange(n + 1, dtype=np.int64) * width
+    if pa.types.is_fixed_size_binary(type):
+        width = type.byte_width
+        cells = _raw(array, np.dtype((np.uint8, width)))
+        return np.ascontiguousarray(cells).reshape(-1), np.arange(n + 1, dtype=np.int64) * width
+    if _is_view(type):
+        array = array.cast(pa.large_binary())
+        type = array.type
+    large = pa.types.is_large_string(type) or pa.types.is_large_binary(type)
+    _, offset_buffer, data_buffer = array.buffers()
+    offset_type = np.dtype(np.int64 if large else np.int32)
+    if offset_buffer is None or n == 0:
+        return _NO_DATA, np.zeros(n + 1, np.int64)
+    offsets = np.frombuffer(offset_buffer, offset_type, n + 1, array.offset * offset_type.itemsize)
+    data = _NO_DATA if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+    return data, offsets.astype(np.int64)
+
+
+def _from_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int64], type: pa.DataType) -> pa.Array:
+    n = offsets.size - 1
+    if pa.types.is_decimal(type):
+        cells = data.reshape(n, -1) if n else data.reshape(0, type.bit_width // 8)
+        cells = cells.copy()
+        cells[:, :1] ^= 0x80
+        raw = np.ascontiguousarray(cells[:, ::-1])
+        return pa.Array.from_buffers(type, n, [None, pa.py_buffer(raw)])
+    if pa.types.is_fixed_size_binary(type):
+        return pa.Array.from_buffers(type, n, [None, pa.py_buffer(data)])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    if pa.types.is_large_string(type) or pa.types.is_large_binary(type):
+        return pa.Array.from_buffers(type, n, buffers)
+    text = pa.types.is_string(type) or pa.types.is_string_view(type)
+    wide = pa.Array.from_buffers(pa.large_string() if text else pa.large_binary(), n, buffers)
+    return wide.cast(type)

@@ -1,0 +1,278 @@
+"""The semantics, as slowly and as plainly as they can be written.
+
+Dictionaries and loops over everything, straight from the page of semantics; nothing of the package is
+imported. Each step below carries the words of the page that it implements. Whatever the kernel does must
+equal what this does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Tuple = Mapping[str, Any]
+Group = tuple[int, tuple[Any, ...]]  # (which incarnation of a rule, LHS value)
+Key = tuple[frozenset[Group], Any]  # a super cell: the set of groups, the value
+
+
+def canonical(value: Any) -> Any:
+    """Return what identifies and orders a value: -0.0 is 0.0, any NaN is one value above all others."""
+    if isinstance(value, float):
+        return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
+    return value
+
+
+@dataclass(frozen=True)
+class NaiveRule:
+    """`X -> A` with a condition, a treatment of nulls, and a pattern tableau (None is its wildcard)."""
+
+    id: str
+    lhs: tuple[str, ...]
+    rhs: str
+    when: Callable[[Tuple], bool | None] = lambda _: True
+    fill: bool = False
+    tableau: tuple[tuple[Any, ...], ...] = ()
+
+
+@dataclass
+class SuperCell:
+    """The cells with one value that lie in exactly one set of groups: counts, no tuple ids."""
+
+    window: Counter[int] = field(default_factory=Counter)  # pane -> cells
+    cumulative: int | None = None  # only while in the graph
+
+    @property
+    def window_count(self) -> int:
+        return sum(self.window.values())
+
+
+@dataclass(frozen=True)
+class NaiveRepair:
+    """One changed cell and why."""
+
+    position: int
+    attribute: str
+    old: Any
+    new: Any
+    rules: tuple[str, ...]
+    candidates: tuple[tuple[Any, int], ...]
+    confidence: float
+    groups: int
+    decided_by: str
+    overruled: tuple[str, ...]
+    version: int
+
+
+class NaiveAttribute:
+    """History and violation graph of one RHS attribute."""
+
+    def __init__(self, windowing: str, repair: str) -> None:
+        self.windowing = windowing
+        self.repair = repair
+        self.super_cells: dict[Key, SuperCell] = {}
+        self.graph: set[Group] = set()
+
+    def count(self, cell: SuperCell) -> int:
+        """Basic: window counts; Bleach: cumulative counts."""
+        return cell.window_count if self.windowing == "basic" else (cell.cumulative or 0)
+
+    def slide(self, first_pane: int) -> None:
+        """Steps 1 to 4 of a slide."""
+        for cell in self.super_cells.values():
+            for pane in [p for p in cell.window if p < first_pane]:
+                del cell.window[pane]
+        alive = {g for (groups, _), cell in self.super_cells.items() if cell.window_count for g in groups}
+        everything = {g for groups, _ in self.super_cells for g in groups}
+        self.remove_groups(everything - alive)
+        if self.windowing == "basic":
+            self.super_cells = {k: c for k, c in self.super_cells.items() if c.window_count}
+
+    def remove_groups(self, removed: set[Group]) -> None:
+        """Steps 2 and 3: from the history and from the graph."""
+        self.graph -= removed
+        kept: dict[Key, SuperCell] = {}
+        for (groups, value), cell in self.super_cells.items():
+            left = groups - removed
+            if not left:
+                continue
+            same = kept.setdefault((left, value), SuperCell())
+            same.window.update(cell.window)
+            if left & self.graph:
+                same.cumulative = (same.cumulative or 0) + (cell.cumulative or 0)
+        self.super_cells = {
+            key: cell for key, cell in kept.items() if cell.window_count or cell.cumulative is not None
+        }
+
+    def values_in_window(self, group: Group) -> set[Any]:
+        return {v for (groups, v), cell in self.super_cells.items() if group in groups and cell.window_count}
+
+    def enter_graph(self, group: Group) -> None:
+        if group in self.graph:
+            return
+        for (groups, _), cell in self.super_cells.items():
+            if group in groups and not groups & self.graph:
+                cell.cumulative = cell.window_count
+        self.graph.add(group)
+
+    def join(self, groups: frozenset[Group], value: Any, pane: int) -> None:
+        cell = self.super_cells.setdefault((groups, value), SuperCell())
+        cell.window[pane] += 1
+        if groups & self.graph:
+            cell.cumulative = (cell.cumulative or 0) + 1
+
+    def subgraph(self, groups: set[Group]) -> set[Group]:
+        """The connected components that hold these groups."""
+        found = set(groups)
+        while True:
+            grown = set(found)
+            for (members, _), cell in self.super_cells.items():
+                if self.count(cell) > 0 and members & found:
+                    grown |= members & self.graph
+            if grown == found:
+                return found
+            found = grown
+
+    def candidates(self, groups: set[Group]) -> tuple[Counter[Any], int]:
+        counted = self.subgraph(groups) if self.repair == "class" else groups
+        counts: Counter[Any] = Counter()
+        for (members, value), cell in self.super_cells.items():
+            if members & counted and self.count(cell) > 0:
+                counts[value] += self.count(cell)
+        return counts, len(counted)
+
+
+class Reference:
+    """A cleaner of one stream, tuple by tuple."""
+
+    def __init__(
+        self,
+        attributes: Iterable[str],
+        rules: Iterable[NaiveRule],
+        window: tuple[int, int] | None,
+        windowing: str = "bleach",
+        repair: str = "class",
+    ) -> None:
+        self.attribute_order = list(attributes)
+        self.window = window
+        self.windowing = windowing
+        self.repair = repair
+        self.position = 0
+        self.version = 1
+        self.incarnations = 0
+        self.rules: dict[str, tuple[int, NaiveRule]] = {}
+        self.states: dict[str, NaiveAttribute] = {}
+        self.violations: Counter[str] = Counter()
+        for rule in rules:
+            self._add(rule)
+
+    def _add(self, rule: NaiveRule) -> None:
+        assert rule.id not in self.rules
+        self.rules[rule.id] = (self.incarnations, rule)
+        self.incarnations += 1
+        self.states.setdefault(rule.rhs, NaiveAttribute(self.windowing, self.repair))
+
+    def add_rule(self, rule: NaiveRule) -> None:
+        """New groups start empty; tuples already seen never join them."""
+        self._add(rule)
+        self.version += 1
+
+    def delete_rule(self, id: str) -> None:
+        """All groups of the rule are removed exactly as in steps 2 and 3 of a slide."""
+        incarnation, rule = self.rules.pop(id)
+        state = self.states[rule.rhs]
+        state.remove_groups({g for groups, _ in state.super_cells for g in groups if g[0] == incarnation})
+        self.version += 1
+
+    def process(self, t: Tuple) -> tuple[dict[str, Any], list[NaiveRepair]]:
+        """Clean one tuple."""
+        position, self.position = self.position, self.position + 1
+        pane = 0
+        if self.window:
+            size, slide = self.window
+            pane = position // slide
+            if position % slide == 0:
+                for state in self.states.values():
+                    state.slide(pane - size // slide + 1)
+        clean = dict(t)
+        repairs = []
+        for attribute in self.attribute_order:
+            if attribute in self.states:
+                repair = self._clean_cell(t, attribute, pane, position)
+                if repair is not None:
+                    clean[attribute] = repair.new
+                    repairs.append(repair)
+        return clean, repairs
+
+    def _clean_cell(self, t: Tuple, attribute: str, pane: int, position: int) -> NaiveRepair | None:
+        state = self.states[attribute]
+        own = canonical(t[attribute])
+        groups: dict[str, Group] = {}
+        constants: list[tuple[str, Any]] = []
+        for incarnation, rule in self.rules.values():
+            if rule.rhs != attribute or any(t[x] is None for x in rule.lhs) or rule.when(t) is not True:
+                continue
+            if own is None and not rule.fill:
+                continue
+            lhs = tuple(canonical(t[x]) for x in rule.lhs)
+            matching = [
+                row
+                for row in rule.tableau
+                if all(p is None or canonical(p) == x for p, x in zip(row[:-1], lhs, strict=True))
+            ]
+            if not rule.tableau or any(row[-1] is None for row in matching):
+                groups[rule.id] = (incarnation, lhs)
+            constants += [(rule.id, row[-1]) for row in matching if row[-1] is not None]
+
+        # Detect: look at each group before the tuple is added.
+        violated = []
+        for id, group in groups.items():
+            values = state.values_in_window(group)
+            if (own is None and values) or (own is not None and values - {own}):
+                violated.append(id)
+        if own is not None and groups:
+            state.join(frozenset(groups.values()), own, pane)
+        for id in violated:
+            state.enter_graph(groups[id])
+
+        broken = {id for id, constant in constants if canonical(constant) != own}
+        rules = [id for id in self.rules if id in violated or id in broken]
+        self.violations.update(rules)
+        if not rules:
+            return None
+
+        ranked: list[tuple[Any, int]] = []
+        total = n_groups = 0
+        if violated:
+            mine = {groups[id] for id in violated} if own is None else set(groups.values()) & state.graph
+            counts, n_groups = state.candidates(mine)
+            total = sum(counts.values())
+            ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+        overruled: tuple[str, ...] = ()
+        if constants:
+            new = canonical(constants[0][1])
+            decided_by, confidence = "constant", 1.0
+            losers = {id for id, constant in constants if canonical(constant) != new}
+            overruled = tuple(id for id in self.rules if id in losers)
+        else:
+            best = ranked[0][1]
+            new = own if own is not None and dict(ranked).get(own) == best else ranked[0][0]
+            decided_by, confidence = "count", best / total
+        if new == own:
+            return None
+        return NaiveRepair(
+            position=position,
+            attribute=attribute,
+            old=t[attribute],
+            new=new,
+            rules=tuple(rules),
+            candidates=tuple(ranked[:5]),
+            confidence=confidence,
+            groups=n_groups,
+            decided_by=decided_by,
+            overruled=overruled,
+            version=self.version,
+        )
