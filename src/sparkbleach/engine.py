@@ -10,13 +10,14 @@ import pyarrow as pa
 from .condition import Conditions
 from .config import DEFAULT_WINDOW, Window, check_repair, check_windowing
 from .errors import ConfigError, RuleError, SchemaError
-from .kernel.attribute import Attribute
+from .kernel import attribute as kernel
+from .kernel.attribute import Attribute, HingedAttribute, SoloAttribute
 from .kernel.graph import Mode
 from .rule import CheckedRule, Rule, check_rules
 from .stage.apply import BatchColumns, LiveRule, Mask, apply_rules
 from .stage.audit import RepairedColumn, audit_batch, audit_schema, repaired_column
 from .stage.encode import take
-from .stage.snapshot import Snapshot, pack, restore_attribute, save_attribute, unpack
+from .stage.snapshot import Snapshot, pack, unpack
 
 
 class Engine:
@@ -46,7 +47,9 @@ class Engine:
         repair: str = "class",
     ) -> None:
         if id is not None and schema.names.count(id) != 1:
-            raise ConfigError(f"id: the schema has no single attribute {id!r}; it has {', '.join(schema.names)}")
+            raise ConfigError(
+                f"id: the schema has no single attribute {id!r}; it has {', '.join(schema.names)}"
+            )
         self.schema = schema
         self.id = id
         self.window = window
@@ -129,7 +132,7 @@ class Engine:
                         batch.column(attribute),
                         attribute,
                         rules,
-                        state.store.values,
+                        state.values,
                         repairs,
                         n_repairs,
                         constants,
@@ -191,7 +194,7 @@ class Engine:
                     for j, live in enumerate(columns)
                     if live
                 ],
-                states={name: save_attribute(state) for name, state in self._states.items()},
+                states={name: state.save() for name, state in self._states.items()},
             )
         )
 
@@ -210,10 +213,11 @@ class Engine:
         engine.version = saved.version
         engine._next_serial = saved.next_serial
         for name, arrays in saved.states.items():
-            state = engine._new_state(0)
-            restore_attribute(state, arrays)
+            n_columns = arrays[0].size
+            state = engine._new_state(SoloAttribute if n_columns == 1 else HingedAttribute)
+            state.load(arrays)
             engine._states[name] = state
-            engine._rules[name] = [None] * state.n_columns
+            engine._rules[name] = [None] * n_columns
         checked_rules = check_rules([rule for *_, rule in saved.rules], saved.schema)
         for (attribute, j, serial, repairs, _), checked in zip(saved.rules, checked_rules, strict=True):
             engine._rules[attribute][j] = LiveRule(checked, serial)
@@ -225,13 +229,12 @@ class Engine:
         live = [live for columns in self._rules.values() for live in columns if live]
         return sorted(live, key=lambda rule: rule.serial)
 
-    def _new_state(self, n_columns: int) -> Attribute:
+    def _new_state(self, kind: type[Attribute]) -> Attribute:
         mode = Mode(basic=self.windowing == "basic", vote=self.repair == "vote")
-        slide = self.window.slide if self.window else 0
-        n_panes = self.window.size // slide if self.window else 1
-        state = Attribute(n_columns, mode, slide, n_panes)
-        state.begin(self.position)
-        return state
+        window = kernel.Window(0, 1)
+        if self.window:
+            window = kernel.Window(self.window.slide, self.window.size // self.window.slide)
+        return kind(mode, window, self.position)
 
     def _add(self, checked: CheckedRule) -> None:
         live = LiveRule(checked, self._next_serial)
@@ -240,14 +243,14 @@ class Engine:
         attribute = checked.rule.rhs
         if attribute not in self._rules:
             self._rules[attribute] = [live]
-            self._states[attribute] = self._new_state(1)
+            self._states[attribute] = self._new_state(SoloAttribute)
             return
         columns = self._rules[attribute]
         if None in columns:
             columns[columns.index(None)] = live
         else:
             columns.append(live)
-            self._states[attribute].add_column()
+            self._states[attribute] = self._states[attribute].with_column()
 
     def _bind_conditions(self) -> None:
         self._conditional = [live for live in self._live_rules() if live.checked.condition]

@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import Any
 
-from sparkbleach.kernel.attribute import Attribute
-from sparkbleach.kernel.graph import Graph, find_candidate, find_root
+from sparkbleach.kernel.attribute import Attribute, HingedAttribute, SoloAttribute
+from sparkbleach.kernel.graph import Graph
 from sparkbleach.kernel.table import NONE, Pool, Table
 
 
 def check_invariants(attribute: Attribute) -> None:
     """Assert every invariant of the kernel's arrays."""
-    store = attribute.store
+    if isinstance(attribute, HingedAttribute):
+        _check_hinged(attribute)
+    else:
+        assert isinstance(attribute, SoloAttribute)
+        _check_solo(attribute)
+
+
+def _check_solo(attribute: SoloAttribute) -> None:
+    solo = attribute.store
     start = attribute.start
+    cells = _check_tables(solo)
+    members: dict[int, set[int]] = defaultdict(set)
+    for x in cells:
+        members[int(solo.cells[x]["group"])].add(x)
+    for g, mine in members.items():
+        group = solo.groups.records[g]
+        assert group["column"] == 0
+        assert _listed(group["first_cell"], lambda x: solo.cells[x]["next_cell"]) == mine
+        assert len(mine) == group["n_cells"]
+        if not group["in_graph"] or group["last_pane"] < start:
+            continue
+        if attribute.mode.basic and group["as_of"] != start:
+            continue  # not brought up to date since the last slide
+        weights = {int(solo.cells[x]["value"]): int(solo.cells[x]["weight"]) for x in mine}
+        if attribute.mode.basic:
+            assert weights == {int(solo.cells[x]["value"]): _window_count(solo, x, start) for x in mine}
+        assert group["total"] == sum(weights.values())
+        _check_top([int(solo.cells[c]["weight"]) for c in group["top"] if c != NONE], weights)
+
+
+def _check_top(ranked: list[int], weights: dict[int, int]) -> None:
+    assert ranked == sorted((w for w in weights.values() if w), reverse=True)[:5]
+
+
+def _check_tables(store: Any) -> set[int]:
+    """Assert that pools, tables and references agree; return the super cells."""
     cells = {x for x in range(int(store.cell_pool.state[1])) if store.cells[x]["value"] != NONE}
-    groups = {
-        g for g in range(int(store.groups.pool.state[1])) if store.groups.records[g]["column"] != NONE
-    }
+    groups = {g for g in range(int(store.groups.pool.state[1])) if store.groups.records[g]["column"] != NONE}
     _check_pool(store.cell_pool, store.cells, len(cells))
     _check_pool(store.groups.pool, store.groups.records, len(groups))
     assert _in_table(store.cell_table, store.cells) == cells
@@ -25,23 +58,34 @@ def check_invariants(attribute: Attribute) -> None:
     refs = Counter(int(store.cells[x]["value"]) for x in cells)
     assert _in_table(store.values.table, store.values.records) == set(refs)
     assert all(store.values.records[v]["refs"] == n for v, n in refs.items())
+    return cells
 
+
+def _listed(first: Any, following: Callable[[int], Any]) -> set[int]:
+    found = []
+    x = int(first)
+    while x != NONE:
+        found.append(x)
+        x = int(following(x))
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def _check_hinged(attribute: HingedAttribute) -> None:
+    store = attribute.store
+    start = attribute.start
+    cells = _check_tables(store)
     members: dict[int, set[int]] = defaultdict(set)
     for x in cells:
         assert any(store.members[x, j]["group"] != NONE for j in range(attribute.n_columns))
         for j in range(attribute.n_columns):
             if store.members[x, j]["group"] != NONE:
                 members[int(store.members[x, j]["group"])].add(x)
-    assert set(members) == groups
-    for g in groups:
+    for g, mine in members.items():
         group = store.groups.records[g]
-        listed = []
-        x = group["first_cell"]
-        while x != NONE:
-            listed.append(int(x))
-            x = store.members[x, group["column"]]["next"]
-        assert len(listed) == group["n_cells"]
-        assert set(listed) == members[g]
+        column = int(group["column"])
+        assert _listed(group["first_cell"], lambda x: store.members[x, column]["next"]) == mine  # noqa: B023
+        assert len(mine) == group["n_cells"]
 
     _check_graph(attribute, attribute.current, cells, start)
     if attribute.sweeping:
@@ -50,7 +94,7 @@ def check_invariants(attribute: Attribute) -> None:
 
 
 def _check_graph(
-    attribute: Attribute, graph: Graph, cells: set[int], start: int, only: set[int] | None = None
+    attribute: HingedAttribute, graph: Graph, cells: set[int], start: int, only: set[int] | None = None
 ) -> None:
     """Assert that the graph is what the super cells say, or while it is being built, a part of it.
 
@@ -69,7 +113,7 @@ def _check_graph(
     n_links = 0
     for x in cells:
         weight = _weight(attribute, x, start)
-        for slot in range(graph.links.shape[1]):
+        for slot in range(attribute.n_columns if attribute.mode.vote else 1):
             columns = [slot] if attribute.mode.vote else range(attribute.n_columns)
             mine = []
             for j in columns:
@@ -77,16 +121,17 @@ def _check_graph(
                 if g != NONE and store.groups.records[g]["in_graph"] == 1:
                     if store.groups.records[g]["last_pane"] >= start:
                         mine.append(g)
-            linked = int(graph.links[x, slot]) >> 32 == generation
+            link = int(store.members[x, slot]["link"][graph.state[4]])
+            linked = link >> 32 == generation
             n_links += linked
             if only is None or x in only:
                 assert linked == bool(weight and mine)
             if not linked:
                 continue
-            candidate = find_candidate(graph, int(graph.links[x, slot]) & 0xFFFFFFFF)
-            root = find_root(graph.subgraphs, mine[0])
-            assert all(find_root(graph.subgraphs, g) == root for g in mine)
-            assert find_root(graph.subgraphs, graph.candidates[candidate]["subgraph"]) == root
+            candidate = _candidate(graph, link & 0xFFFFFFFF)
+            root = _root(graph, mine[0])
+            assert all(_root(graph, g) == root for g in mine)
+            assert _root(graph, int(graph.candidates[candidate]["subgraph"])) == root
             assert graph.candidates[candidate]["value"] == store.cells[x]["value"]
             counts[root, int(store.cells[x]["value"])] += weight
             roots.update(dict.fromkeys(mine, root))
@@ -98,26 +143,39 @@ def _check_graph(
         c = graph.subgraphs[root]["first"]
         while c != NONE:
             if graph.candidates[c]["forward"] == NONE:
-                listed[int(graph.candidates[c]["value"])] = int(graph.candidates[c]["count"])
+                listed[int(graph.candidates[c]["value"])] = int(graph.candidates[c]["weight"])
             c = graph.candidates[c]["sibling"]
         assert listed == {v: n for (r, v), n in counts.items() if r == root}
         assert value in listed
-        best = [int(c) for c in graph.top[root] if c != NONE]
-        assert len(best) == min(5, len(listed))
-        ranked = [int(graph.candidates[c]["count"]) for c in best]
-        assert ranked == sorted(listed.values(), reverse=True)[:5]
+        best = [int(c) for c in graph.subgraphs[root]["top"] if c != NONE]
+        _check_top([int(graph.candidates[c]["weight"]) for c in best], listed)
 
 
-def _weight(attribute: Attribute, x: int, start: int) -> int:
-    store = attribute.store
-    if not attribute.mode.basic:
-        return int(store.cells[x]["cumulative"])
+def _weight(attribute: HingedAttribute, x: int, start: int) -> int:
+    if attribute.mode.basic:
+        return _window_count(attribute.store, x, start)
+    return int(attribute.store.cells[x]["cumulative"])
+
+
+def _window_count(store: Any, x: int, start: int) -> int:
     panes = {int(store.cells[x]["pane"]): int(store.cells[x]["count"])}
     node = store.cells[x]["older"]
     while node != NONE:
         panes[int(store.panes[node]["pane"])] = int(store.panes[node]["count"])
         node = store.panes[node]["next"]
     return sum(count for pane, count in panes.items() if pane >= start)
+
+
+def _root(graph: Graph, g: int) -> int:
+    while graph.subgraphs[g]["parent"] != g:
+        g = int(graph.subgraphs[g]["parent"])
+    return g
+
+
+def _candidate(graph: Graph, c: int) -> int:
+    while graph.candidates[c]["forward"] != NONE:
+        c = int(graph.candidates[c]["forward"])
+    return c
 
 
 def _in_table(table: Table, records: Any) -> set[int]:

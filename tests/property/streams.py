@@ -28,7 +28,17 @@ DOMAINS: dict[pa.DataType, list[Any]] = {
     pa.decimal128(38, 3): [Decimal("-1e30"), Decimal("-0.001"), Decimal("0"), Decimal("1e30")],
     pa.decimal256(50, 1): [Decimal("-1e40"), Decimal("0.1"), Decimal("1e40")],
     pa.bool_(): [False, True],
-    pa.string(): ["", "a", "a\0", "b", "zz", "\U0001f600", "\ufffd", "averylongvalueindeed", "averylongvaluf"],
+    pa.string(): [
+        "",
+        "a",
+        "a\0",
+        "b",
+        "zz",
+        "\U0001f600",
+        "\ufffd",
+        "averylongvalueindeed",
+        "averylongvaluf",
+    ],
     pa.large_string(): ["", "é", "e", "prefix-of-8-bytes-1", "prefix-of-8-bytes-0"],
     pa.string_view(): ["x", "y", "a string of more than twelve bytes"],
     pa.binary(): [b"", b"\0", b"\xff\xfe", b"abc"],
@@ -73,14 +83,20 @@ def rules(draw: st.DrawFn, id: str, types: dict[str, pa.DataType]) -> tuple[Rule
     """Draw a rule and its naive twin."""
     rhs = draw(st.sampled_from(ATTRIBUTES[2:]))
     lhs = tuple(
-        draw(st.lists(st.sampled_from([a for a in ATTRIBUTES if a != rhs]), min_size=1, max_size=2, unique=True))
+        draw(
+            st.lists(
+                st.sampled_from([a for a in ATTRIBUTES if a != rhs]), min_size=1, max_size=2, unique=True
+            )
+        )
     )
     when = draw(st.one_of(st.none(), st.none(), st.sampled_from(CONDITIONS)))
     nulls = draw(st.sampled_from(["ignore", "ignore", "fill"]))
     tableau: list[tuple[Any, ...]] = []
     if draw(st.integers(0, 3)) == 0:
         constants = [_constants(types[name]) for name in lhs]
-        row = st.tuples(*(st.one_of(st.none(), c) for c in constants), st.one_of(st.none(), _constants(types[rhs])))
+        row = st.tuples(
+            *(st.one_of(st.none(), c) for c in constants), st.one_of(st.none(), _constants(types[rhs]))
+        )
         tableau = draw(st.lists(row, min_size=1, max_size=3))
     as_written = tuple(tuple("_" if c is None else c for c in row) for row in tableau)
     rule = Rule(id, lhs, rhs, when=when and when[0], nulls=nulls, tableau=as_written)
@@ -133,7 +149,12 @@ def cases(draw: st.DrawFn, max_tuples: int = 60) -> Case:
         elif kind == "restore":
             steps.append(("restore",))
     return Case(
-        types, first, window, draw(st.sampled_from(["bleach", "basic"])), draw(st.sampled_from(["class", "vote"])), steps
+        types,
+        first,
+        window,
+        draw(st.sampled_from(["bleach", "basic"])),
+        draw(st.sampled_from(["class", "vote"])),
+        steps,
     )
 
 

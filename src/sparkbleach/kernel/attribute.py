@@ -1,6 +1,8 @@
-"""All state of one RHS attribute: what its rules have seen, and the violation graph."""
+"""The state of one RHS attribute: what its rules have seen, and what follows from it."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,72 +11,82 @@ from .cells import MEMBER, Store, new_store, reserve_store
 from .clean import Cells, clean_segment
 from .graph import Graph, Mode, clear_graph, new_graph, reserve_graph
 from .repair import Repairs, new_repairs
-from .table import NONE, arrays_of, grow, pool_live, pool_used
-from .values import recycle_values
+from .saved import arrays_of, load, save
+from .solo import Solo, clean_solo, hinged_store, new_solo, reserve_solo, sweep_solo
+from .table import NONE, Pool, grow, pool_live, pool_used
+from .values import Values, recycle_values
 from .window import kill_column, sweep
 
 _CHUNK_TUPLES = 8192  # bounds the room that is reserved ahead
 
 
+class Window(NamedTuple):
+    """A sliding window in panes."""
+
+    slide: int  #: tuples per pane, 0 for no window
+    n_panes: int  #: panes per window
+
+
 class Attribute:
     """The state machine of one attribute: batches of cells in, repairs out.
 
+    Lets the window reach each tuple before that tuple is looked at, and spreads the sweep over the second
+    half of each pane. What there is to clean and to sweep is a matter of the two kinds below.
+
     Args:
-        n_columns: How many rules it begins with; each has a column, in order.
         mode: Which counts, and over what.
-        slide: Tuples per pane, 0 for no window.
-        n_panes: Panes per window.
+        window: The window.
+        position: Where in the stream it begins.
     """
 
-    def __init__(self, n_columns: int, mode: Mode, slide: int, n_panes: int) -> None:
-        #: one column per live rule, and columns of deleted rules that wait for another one
-        self.n_columns = n_columns
+    def __init__(self, mode: Mode, window: Window, position: int) -> None:
         self.mode = mode
-        self.slide = slide
-        self.n_panes = n_panes
-        self.store: Store = new_store(n_columns)
-        #: the violation graph of the window as it is
-        self.current: Graph = new_graph(self._slots)
-        #: the violation graph after the next slide; means something while `sweeping`
-        self.upcoming: Graph = new_graph(self._slots)
-        self.pane = 0
-        #: from the middle of each pane to its end
+        self.window = window
+        #: the pane of the newest tuple
+        self.pane = position // window.slide if window.slide else 0
+        #: True from the middle of each pane to its end
         self.sweeping = False
-        #: super cells below this slot are in `upcoming`; none of those at or above `sweep_end` need to be
+        #: the sweep has been at all super cells below this slot, and need not go to `sweep_end` or above
         self.sweep_at = 0
         self.sweep_end = 0
         #: by column: tuples that violated the rule
-        self.violations = np.zeros(n_columns, np.int64)
+        self.violations: NDArray[np.int64] = np.zeros(1, np.int64)
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns there are: one for each live rule, and those that wait for another rule."""
+        return self.violations.size
 
     @property
     def start(self) -> int:
         """The first pane of the window."""
-        return max(0, self.pane - self.n_panes + 1)
+        return max(0, self.pane - self.window.n_panes + 1)
 
     @property
     def start_after_slide(self) -> int:
         """The first pane of the window after the next slide."""
-        return max(0, self.pane - self.n_panes + 2)
+        return max(0, self.pane - self.window.n_panes + 2)
 
     @property
-    def _slots(self) -> int:
-        return self.n_columns if self.mode.vote else 1
+    def store(self) -> Any:
+        """The arrays that are all of the state: what else there is follows from them."""
+        raise AttributeError
 
-    def begin(self, position: int) -> None:
-        """Let an empty attribute begin at a position in the stream."""
-        if self.slide:
-            self.pane = position // self.slide
-        clear_graph(self.current, self.start)
+    @property
+    def values(self) -> Values:
+        """The value dictionary."""
+        values: Values = self.store.values
+        return values
 
-    def restore(self, n_columns: int, pane: int, violations: NDArray[np.int64], store: Store) -> None:
-        """Take over a saved state."""
-        self.n_columns = n_columns
-        self.pane = pane
-        self.violations = violations
-        self.store = store
-        self.current = new_graph(self._slots)
-        self.upcoming = new_graph(self._slots)
-        self.rebuild()
+    @property
+    def cell_pool(self) -> Pool:
+        """The slots of super cells."""
+        pool: Pool = self.store.cell_pool
+        return pool
+
+    def n_super_cells(self) -> int:
+        """Return how many super cells there are, those that the sweep has yet to drop included."""
+        return int(pool_live(self.cell_pool))
 
     def process(self, cells: Cells, position: int) -> tuple[Repairs, int]:
         """Clean the cells of a batch whose first tuple is at `position`.
@@ -83,28 +95,17 @@ class Attribute:
             The repairs and their number. They name values that stay as they are until the next call.
         """
         n = cells.constant.size
-        recycle_values(self.store.values)
+        recycle_values(self.values)
         repairs = new_repairs(n, self.n_columns)
         n_repairs = 0
         first = 0
         while first < n:
-            last = self._move_to(position + first, min(n, first + _CHUNK_TUPLES) - first) + first
-            self._reserve(last - first, cells, first, last)
-            n_repairs = clean_segment(
-                self.store,
-                self.current,
-                self.upcoming,
-                self.sweeping,
-                self.mode,
-                self.pane,
-                self.start,
-                cells,
-                first,
-                last,
-                repairs,
-                n_repairs,
-                self.violations,
-            )
+            last = first + self._move_to(position + first, min(n - first, _CHUNK_TUPLES))
+            n_bytes = 0
+            if cells.column.offsets.size:
+                n_bytes = int(cells.column.offsets[last] - cells.column.offsets[first])
+            self._reserve(last - first, n_bytes)
+            n_repairs = self._clean(cells, first, last, repairs, n_repairs)
             if self.sweeping:
                 self._sweep_some(position + last)
             first = last
@@ -112,98 +113,213 @@ class Attribute:
 
     def _move_to(self, position: int, n_tuples: int) -> int:
         """Let the window reach a position; return how many of `n_tuples` from there on lie alike."""
-        if not self.slide:
+        slide = self.window.slide
+        if not slide:
             return n_tuples
-        pane, offset = divmod(position, self.slide)
+        pane, offset = divmod(position, slide)
         while self.pane < pane:
+            if not self.sweeping:
+                self._begin_sweep()
+            self._sweep_to(self.sweep_end)
             self._slide()
-        half = self.slide // 2
+        half = slide // 2
         if offset >= half and not self.sweeping:
             self._begin_sweep()
-        return min(n_tuples, (half if offset < half else self.slide) - offset)
+        return min(n_tuples, (half if offset < half else slide) - offset)
 
     def _begin_sweep(self) -> None:
         self.sweeping = True
         self.sweep_at = 0
-        self.sweep_end = int(pool_used(self.store.cell_pool))
-        clear_graph(self.upcoming, self.start_after_slide)
+        self.sweep_end = int(pool_used(self.cell_pool))
 
     def _sweep_some(self, position: int) -> None:
         """Sweep as far as the position asks for, so that the end of the pane finds nothing left to do."""
-        half = self.slide // 2
-        done = position - self.pane * self.slide - half
-        self._sweep_to(-(-self.sweep_end * done // (self.slide - half)))
+        half = self.window.slide // 2
+        done = position - self.pane * self.window.slide - half
+        self._sweep_to(-(-self.sweep_end * done // (self.window.slide - half)))
 
     def _sweep_to(self, slot: int) -> None:
-        slot = min(slot, self.sweep_end)
         if slot > self.sweep_at:
-            self._reserve(slot - self.sweep_at)
-            sweep(self.store, self.upcoming, self.current, self.mode, self.start, self.sweep_at, slot)
+            self._sweep(self.sweep_at, slot)
             self.sweep_at = slot
 
     def _slide(self) -> None:
-        if not self.sweeping:
-            self._begin_sweep()
-        self._sweep_to(self.sweep_end)
-        self.current, self.upcoming = self.upcoming, self.current
         self.sweeping = False
         self.pane += 1
 
-    def _reserve(self, n: int, cells: Cells | None = None, first: int = 0, last: int = 0) -> None:
-        """Make room for `n` tuples, or for a sweep over `n` super cells."""
-        n_bytes = 0
-        if cells is not None and cells.column.offsets.size:
-            n_bytes = int(cells.column.offsets[last] - cells.column.offsets[first])
-        if cells is None:
-            grow(self.store.panes, pool_used(self.store.pane_pool) + n + 2)
-        else:
-            reserve_store(self.store, n, n_bytes)
-        reserve_graph(self.current, self.store, n)
-        reserve_graph(self.upcoming, self.store, n)
+    def _reserve(self, n_tuples: int, n_bytes: int) -> None:
+        """Make room for what the next tuples can need."""
+        raise NotImplementedError
 
-    def rebuild(self) -> None:
-        """Build the graph anew from the super cells, and tidy these."""
-        self.sweeping = False
-        clear_graph(self.current, self.start)
-        n = int(pool_used(self.store.cell_pool))
-        self._reserve(n)
-        sweep(self.store, self.current, self.upcoming, self.mode, self.start, 0, n)
+    def _clean(self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int) -> int:
+        """Clean tuples of one pane."""
+        raise NotImplementedError
+
+    def _sweep(self, first: int, last: int) -> None:
+        """Sweep over slots of super cells."""
+        raise NotImplementedError
+
+    def with_column(self) -> HingedAttribute:
+        """Return an attribute with the same state and room for one more rule."""
+        raise NotImplementedError
 
     def delete_column(self, column: int) -> None:
         """Remove all groups of a deleted rule; its column is free for another rule."""
-        kill_column(self.store, column)
-        self.violations[column] = 0
-        self.rebuild()
-
-    def add_column(self) -> None:
-        """Make room for one more rule."""
-        columns = self.n_columns
-        self.n_columns += 1
-        store = self.store
-        members = np.zeros((store.members.shape[0], self.n_columns), MEMBER)
-        members[:, :columns] = store.members
-        members[:, columns]["group"] = NONE
-        self.store = store._replace(
-            members=members,
-            set=np.full(self.n_columns, NONE, np.int32),
-            owners=np.full(self.n_columns, NONE, np.int32),
-            rescued=np.zeros(self.n_columns, np.bool_),
-        )
-        self.violations = np.append(self.violations, 0)
-        if self.mode.vote:
-            self.current = _widen(self.current)
-            self.upcoming = _widen(self.upcoming)
-
-    def n_super_cells(self) -> int:
-        """Return how many super cells there are."""
-        return int(pool_live(self.store.cell_pool))
+        raise NotImplementedError
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
-        return sum(array.nbytes for array in arrays_of((self.store, self.current, self.upcoming)))
+        return sum(array.nbytes for array in arrays_of(self.store))
+
+    def save(self) -> list[NDArray[Any]]:
+        """Return all state but the pane, as arrays."""
+        return [self.violations, *save(self.store)]
+
+    def load(self, arrays: list[NDArray[Any]]) -> None:
+        """Put the state that `save` returned in place of this one."""
+        self.violations = arrays[0].copy()
+        self._take_over(arrays[1:])
+
+    def _take_over(self, arrays: list[NDArray[Any]]) -> None:
+        """Put saved arrays in place of the store's."""
+        raise NotImplementedError
 
 
-def _widen(graph: Graph) -> Graph:
-    links: NDArray[np.int64] = np.zeros((graph.links.shape[0], graph.links.shape[1] + 1), np.int64)
-    links[:, :-1] = graph.links
-    return graph._replace(links=links)
+class SoloAttribute(Attribute):
+    """An attribute with a single rule."""
+
+    def __init__(self, mode: Mode, window: Window, position: int) -> None:
+        super().__init__(mode, window, position)
+        self._solo = new_solo()
+
+    @property
+    def store(self) -> Solo:
+        """All that is known of its cells."""
+        return self._solo
+
+    def _reserve(self, n_tuples: int, n_bytes: int) -> None:
+        reserve_solo(self._solo, n_tuples, n_bytes)
+
+    def _clean(self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int) -> int:
+        return clean_solo(
+            self._solo,
+            self.mode.basic,
+            self.pane,
+            self.start,
+            cells,
+            first,
+            last,
+            repairs,
+            n_repairs,
+            self.violations,
+        )
+
+    def _sweep(self, first: int, last: int) -> None:
+        sweep_solo(self._solo, self.mode.basic, self.start, first, last)
+
+    def _take_over(self, arrays: list[NDArray[Any]]) -> None:
+        self._solo = load(self._solo, arrays)
+
+    def with_column(self) -> HingedAttribute:
+        """Return an attribute with the same state and room for one more rule."""
+        hinged = HingedAttribute(self.mode, self.window, self.pane * self.window.slide)
+        hinged.violations = self.violations
+        hinged.use(hinged_store(self._solo))
+        return hinged.with_column()
+
+
+class HingedAttribute(Attribute):
+    """An attribute with several rules, whose groups share super cells: the violation graph matters."""
+
+    def __init__(self, mode: Mode, window: Window, position: int) -> None:
+        super().__init__(mode, window, position)
+        self._store = new_store(1)
+        #: the violation graph of the window as it is
+        self.current: Graph = new_graph(0)
+        #: the violation graph after the next slide; means something while `sweeping`
+        self.upcoming: Graph = new_graph(1)
+        clear_graph(self.current, self._store, self.start)
+
+    @property
+    def store(self) -> Store:
+        """All that is known of its cells."""
+        return self._store
+
+    def _begin_sweep(self) -> None:
+        super()._begin_sweep()
+        clear_graph(self.upcoming, self._store, self.start_after_slide)
+
+    def _slide(self) -> None:
+        super()._slide()
+        self.current, self.upcoming = self.upcoming, self.current
+
+    def _reserve(self, n_tuples: int, n_bytes: int) -> None:
+        reserve_store(self._store, n_tuples, n_bytes)
+        reserve_graph(self.current, self._store, self.mode, n_tuples)
+        reserve_graph(self.upcoming, self._store, self.mode, n_tuples)
+
+    def _clean(self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int) -> int:
+        return clean_segment(
+            self._store,
+            self.current,
+            self.upcoming,
+            self.sweeping,
+            self.mode,
+            self.pane,
+            self.start,
+            cells,
+            first,
+            last,
+            repairs,
+            n_repairs,
+            self.violations,
+        )
+
+    def _sweep(self, first: int, last: int) -> None:
+        self._build(self.upcoming, self.current, first, last)
+
+    def _build(self, target: Graph, other: Graph, first: int, last: int) -> None:
+        grow(self._store.panes, pool_used(self._store.pane_pool) + last - first + 2)
+        reserve_graph(target, self._store, self.mode, 1)
+        sweep(self._store, target, other, self.mode, self.start, first, last)
+
+    def _take_over(self, arrays: list[NDArray[Any]]) -> None:
+        self.use(load(self._store, arrays))
+
+    def use(self, store: Store) -> None:
+        """Go on with another store."""
+        store.members["link"] = 0  # to graphs that are no more
+        self._store = store
+        self.current = new_graph(0)
+        self.upcoming = new_graph(1)
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Build the graph anew from the super cells."""
+        self.sweeping = False
+        clear_graph(self.current, self._store, self.start)
+        reserve_graph(self.upcoming, self._store, self.mode, 1)
+        self._build(self.current, self.upcoming, 0, int(pool_used(self.cell_pool)))
+
+    def delete_column(self, column: int) -> None:
+        """Remove all groups of a deleted rule; its column is free for another rule."""
+        kill_column(self._store, column)
+        self.violations[column] = 0
+        self._rebuild()
+
+    def with_column(self) -> HingedAttribute:
+        """Make room for one more rule."""
+        self.violations = np.append(self.violations, 0)
+        members = np.zeros((self._store.members.shape[0], self.n_columns), MEMBER)
+        members[:, :-1] = self._store.members
+        members[:, -1]["group"] = NONE
+        self._store = self._store._replace(
+            members=members,
+            set=np.full(self.n_columns, NONE, np.int64),
+            owners=np.full(self.n_columns, NONE, np.int64),
+        )
+        return self
+
+    def nbytes(self) -> int:
+        """Return the bytes of all arrays."""
+        return super().nbytes() + sum(array.nbytes for array in arrays_of((self.current, self.upcoming)))

@@ -10,7 +10,6 @@ reads a super cell asks its groups whether they are in the window.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,26 +17,25 @@ from numpy.typing import NDArray
 
 from .groups import Groups, group_free, new_groups, reserve_groups
 from .hashing import mix64
-from .jit import jit
+from .jit import inline, jit
+from .panes import PANE_COUNT, forget_panes
 from .table import (
     NONE,
     Pool,
     Records,
     Table,
-    arrays_of,
     grow,
     new_pool,
     new_table,
     pool_give,
     pool_take,
     pool_used,
-    table_buckets,
     table_first,
     table_insert,
     table_items,
     table_remove,
 )
-from .values import Values, arena_used, new_values, reserve_values, value_release
+from .values import Values, new_values, reserve_values, value_release
 
 SUPER_CELL = np.dtype(
     [
@@ -57,11 +55,10 @@ MEMBER = np.dtype(
         ("group", np.int32),  # NONE if the super cell has no group of this column
         ("next", np.int32),  # super cell after this one in the group's list
         ("prev", np.int32),  # super cell before it
+        ("link", np.int64, (2,)),  # by graph: generation << 32 | the candidate that it counts in
     ],
     align=True,
 )
-
-PANE_COUNT = np.dtype([("pane", np.int64), ("count", np.int64), ("next", np.int32)], align=True)
 
 
 class Store(NamedTuple):
@@ -75,9 +72,8 @@ class Store(NamedTuple):
     members: NDArray[Any]  #: MEMBER by super cell and column
     panes: Records  #: PANE_COUNT
     pane_pool: Pool
-    set: NDArray[np.int32]  #: scratch: the groups of a set by column, NONE where there is none
-    owners: NDArray[np.int32]  #: scratch: some of these groups
-    rescued: NDArray[np.bool_]  #: scratch: by column, False between tuples
+    set: NDArray[np.int64]  #: scratch: the groups of a set by column, NONE where there is none
+    owners: NDArray[np.int64]  #: scratch: some of these groups
 
 
 def new_store(n_columns: int) -> Store:
@@ -91,48 +87,8 @@ def new_store(n_columns: int) -> Store:
         np.zeros((0, n_columns), MEMBER),
         np.zeros(0, PANE_COUNT),
         new_pool(),
-        np.full(n_columns, NONE, np.int32),
-        np.full(n_columns, NONE, np.int32),
-        np.zeros(n_columns, np.bool_),
-    )
-
-
-def store_arrays(store: Store) -> list[NDArray[Any]]:
-    """Return the arrays of a store in a fixed order, without the room at their ends."""
-    groups, values = store.groups, store.values
-    n_groups = pool_used(groups.pool)
-    n_values = pool_used(values.pool)
-    n_cells = pool_used(store.cell_pool)
-    used = {
-        id(groups.records): n_groups,
-        id(groups.table.heads): table_buckets(groups.table),
-        id(values.records): n_values,
-        id(values.table.heads): table_buckets(values.table),
-        id(values.arena): arena_used(values),
-        id(values.scratch_count): n_values,
-        id(values.scratch_stamp): n_values,
-        id(values.scratch_list): n_values,
-        id(store.cells): n_cells,
-        id(store.cell_table.heads): table_buckets(store.cell_table),
-        id(store.members): n_cells,
-        id(store.panes): pool_used(store.pane_pool),
-    }
-    return [array[: used.get(id(array), len(array))] for array in arrays_of(store)]
-
-
-def store_of_arrays(arrays: list[NDArray[Any]]) -> Store:
-    """Return the store that `store_arrays` was given."""
-    left = iter([array.copy() for array in arrays])  # arrays that own their memory can grow
-    return Store(
-        Groups(next(left), Table(next(left), next(left)), Pool(next(left))),
-        Values(next(left), Table(next(left), next(left)), Pool(next(left)), *islice(left, 6)),
-        next(left),
-        Table(next(left), next(left)),
-        Pool(next(left)),
-        next(left),
-        next(left),
-        Pool(next(left)),
-        *left,
+        np.full(n_columns, NONE, np.int64),
+        np.full(n_columns, NONE, np.int64),
     )
 
 
@@ -147,18 +103,18 @@ def reserve_store(store: Store, n_tuples: int, n_bytes: int) -> None:
     grow(store.panes, pool_used(store.pane_pool) + n_tuples)
 
 
-@jit
-def set_hash(set: NDArray[np.int32], value: int) -> np.uint64:
+@inline
+def set_hash(set: NDArray[np.int64], value: int) -> np.uint64:
     """Return the hash of a super cell; it does not depend on the columns, only on the groups."""
-    hash = mix64(np.uint64(value + 1))
+    hash = np.uint64(value + 1)
     for j in range(set.size):
         if set[j] != NONE:
             hash += mix64(np.uint64(set[j] + 1) << np.uint64(32))
     return mix64(hash)
 
 
-@jit
-def _is_set(store: Store, x: int, value: int) -> bool:
+@inline
+def is_set(store: Store, x: int, value: int) -> bool:
     if store.cells[x]["value"] != value:
         return False
     for j in range(store.set.size):
@@ -167,46 +123,54 @@ def _is_set(store: Store, x: int, value: int) -> bool:
     return True
 
 
-@jit
+@inline
 def cell_find(store: Store, hash: np.uint64, value: int) -> int:
     """Return the super cell of `store.set` and the value, NONE if there is none."""
-    x = table_first(store.cell_table, hash)
+    x = np.int64(table_first(store.cell_table, hash))
     while x != NONE:
-        if store.cells[x]["hash"] == hash and _is_set(store, x, value):
+        if store.cells[x]["hash"] == hash and is_set(store, x, value):
             return x
-        x = store.cells[x]["next"]
+        x = np.int64(store.cells[x]["next"])
     return NONE
 
 
-@jit
+@inline
 def cell_of(store: Store, value: int, pane: int) -> int:
     """Return the super cell of `store.set` and the value; make it if it is new."""
     for j in range(store.set.size):
         if store.set[j] != NONE:
             recent = store.groups.records[store.set[j]]["recent_cell"]
-            if recent != NONE and _is_set(store, recent, value):
-                return recent
+            if recent != NONE and is_set(store, recent, value):
+                return np.int64(recent)
     hash = set_hash(store.set, value)
     x = cell_find(store, hash, value)
     if x == NONE:
-        x = pool_take(store.cell_pool, store.cells)
-        store.cells[x]["hash"] = hash
-        store.cells[x]["pane"] = pane
-        store.cells[x]["count"] = 0
-        store.cells[x]["cumulative"] = 0
-        store.cells[x]["value"] = value
-        store.cells[x]["older"] = NONE
-        store.values.records[value]["refs"] += 1
-        for j in range(store.set.size):
-            _enlist(store, x, j, store.set[j])
-        table_insert(store.cell_table, store.cells, x)
+        x = _cell_new(store, hash, value, pane)
     for j in range(store.set.size):
         if store.set[j] != NONE:
             store.groups.records[store.set[j]]["recent_cell"] = x
     return x
 
 
-@jit
+@inline
+def _cell_new(store: Store, hash: np.uint64, value: int, pane: int) -> int:
+    x = pool_take(store.cell_pool, store.cells)
+    store.cells[x]["hash"] = hash
+    store.cells[x]["pane"] = pane
+    store.cells[x]["count"] = 0
+    store.cells[x]["cumulative"] = 0
+    store.cells[x]["value"] = value
+    store.cells[x]["older"] = NONE
+    store.values.records[value]["refs"] += 1
+    for j in range(store.set.size):
+        store.members[x, j]["link"][0] = 0
+        store.members[x, j]["link"][1] = 0
+        _enlist(store, x, j, store.set[j])
+    table_insert(store.cell_table, store.cells, x)
+    return x
+
+
+@inline
 def _enlist(store: Store, x: int, j: int, g: int) -> None:
     member = store.members[x, j]
     member["group"] = g
@@ -226,7 +190,7 @@ def _enlist(store: Store, x: int, j: int, g: int) -> None:
 def cell_leave(store: Store, x: int, j: int) -> None:
     """Take the super cell out of its group in column `j`; a group with none left is freed."""
     member = store.members[x, j]
-    g = member["group"]
+    g = np.int64(member["group"])
     member["group"] = NONE
     group = store.groups.records[g]
     before = member["prev"]
@@ -249,109 +213,7 @@ def cell_free(store: Store, x: int) -> None:
     for j in range(store.set.size):
         if store.members[x, j]["group"] != NONE:
             cell_leave(store, x, j)
-    forget_panes_before(store, x, 1 << 62)
-    value_release(store.values, store.cells[x]["value"])
+    forget_panes(store, x)
+    value_release(store.values, np.int64(store.cells[x]["value"]))
     store.cells[x]["value"] = NONE
     pool_give(store.cell_pool, store.cells, x)
-
-
-@jit
-def cell_add(store: Store, x: int, pane: int, start: int) -> None:
-    """Count one more cell in the newest pane."""
-    cell = store.cells[x]
-    if cell["pane"] != pane:
-        if cell["count"] > 0 and cell["pane"] >= start:
-            forget_panes_before(store, x, start)
-            node = pool_take(store.pane_pool, store.panes)
-            store.panes[node]["pane"] = cell["pane"]
-            store.panes[node]["count"] = cell["count"]
-            store.panes[node]["next"] = cell["older"]
-            cell["older"] = node
-        else:
-            forget_panes_before(store, x, 1 << 62)
-        cell["pane"] = pane
-        cell["count"] = 0
-    cell["count"] += 1
-
-
-@jit
-def forget_panes_before(store: Store, x: int, start: int) -> None:
-    """Free the counts of older panes that left the window."""
-    last = NONE
-    node = store.cells[x]["older"]
-    while node != NONE and store.panes[node]["pane"] >= start:
-        last = node
-        node = store.panes[node]["next"]
-    if last == NONE:
-        store.cells[x]["older"] = NONE
-    elif node != NONE:
-        store.panes[last]["next"] = NONE
-    while node != NONE:
-        following = store.panes[node]["next"]
-        pool_give(store.pane_pool, store.panes, node)
-        node = following
-
-
-@jit
-def window_count(store: Store, x: int, start: int) -> int:
-    """Return how many cells the super cell has in the panes from `start` on."""
-    cell = store.cells[x]
-    if cell["pane"] < start:
-        return 0
-    count = cell["count"]
-    node = cell["older"]
-    while node != NONE and store.panes[node]["pane"] >= start:
-        count += store.panes[node]["count"]
-        node = store.panes[node]["next"]
-    return count
-
-
-@jit
-def add_counts(store: Store, source: int, target: int) -> None:
-    """Add the counts of one super cell to those of another; the older counts of both become one list.
-
-    The source is left with none, and is good for nothing but cell_free.
-    """
-    cells = store.cells
-    panes = store.panes
-    cells[target]["cumulative"] += cells[source]["cumulative"]
-    # The newest count of a super cell is not in its list: put both there, merge, take the newest out.
-    a = _push_newest(store, source)
-    b = _push_newest(store, target)
-    cells[source]["older"] = NONE
-    cells[source]["count"] = 0
-    head = NONE
-    last = NONE
-    while a != NONE or b != NONE:
-        if b == NONE or (a != NONE and panes[a]["pane"] > panes[b]["pane"]):
-            node = a
-            a = panes[a]["next"]
-        elif a == NONE or panes[b]["pane"] > panes[a]["pane"]:
-            node = b
-            b = panes[b]["next"]
-        else:
-            node = b
-            b = panes[b]["next"]
-            panes[node]["count"] += panes[a]["count"]
-            doubled = a
-            a = panes[a]["next"]
-            pool_give(store.pane_pool, panes, doubled)
-        if last == NONE:
-            head = node
-        else:
-            panes[last]["next"] = node
-        last = node
-    panes[last]["next"] = NONE
-    cells[target]["pane"] = panes[head]["pane"]
-    cells[target]["count"] = panes[head]["count"]
-    cells[target]["older"] = panes[head]["next"]
-    pool_give(store.pane_pool, panes, head)
-
-
-@jit
-def _push_newest(store: Store, x: int) -> int:
-    node = pool_take(store.pane_pool, store.panes)
-    store.panes[node]["pane"] = store.cells[x]["pane"]
-    store.panes[node]["count"] = store.cells[x]["count"]
-    store.panes[node]["next"] = store.cells[x]["older"]
-    return node

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .cells import Store, cell_add, cell_of
+from .cells import Store, cell_of
 from .graph import (
     Graph,
     Mode,
@@ -20,9 +20,10 @@ from .graph import (
     link_group,
     link_of,
 )
-from .groups import group_detect, group_find, group_new
+from .groups import group_detect, group_find, group_of
 from .hashing import U64
-from .jit import jit
+from .jit import entry, inline, jit
+from .panes import cell_add
 from .repair import Repairs, candidates_of_one, candidates_of_several, no_candidates
 from .table import NONE
 from .values import Column, value_of
@@ -39,10 +40,12 @@ class Cells(NamedTuple):
     key_lo: U64  #: by column and tuple: the group's key, low half
     key_hi: U64  #: high half
     constant: NDArray[np.uint8]  #: by tuple: NO_CONSTANT, CONSTANT_HOLDS or CONSTANT_BROKEN
-    broken: NDArray[np.bool_]  #: by column and tuple: whether a constant of that rule is; empty if none has any
+    broken: NDArray[
+        np.bool_
+    ]  #: by column and tuple: whether a constant of that rule is; empty if none has any
 
 
-@jit
+@entry
 def clean_segment(
     store: Store,
     current: Graph,
@@ -97,7 +100,7 @@ def clean_segment(
     return n_repairs
 
 
-@jit
+@inline
 def _clean_cell(
     store: Store,
     current: Graph,
@@ -114,28 +117,27 @@ def _clean_cell(
     """Clean a cell that has a value; tell whether it changes."""
     n_columns = store.set.size
     groups = store.groups.records
-    n_violated = 0
-    n_in_graph = 0  # before this tuple
+    n_violated = np.int64(0)
+    n_in_graph = np.int64(0)  # before this tuple
+    n_rescued = np.int64(0)
     value = NONE
-    rescued = False
     for j in range(n_columns):
         repairs.violated[row, j] = False
         store.set[j] = NONE
         if not cells.applies[j, i]:
             continue
         if value == NONE:
-            value = value_of(store.values, cells.column, i)
-        g = group_find(store.groups, cells.key_lo[j, i], cells.key_hi[j, i])
-        if g == NONE or groups[g]["last_pane"] < start:
-            g = group_new(store.groups, cells.key_lo[j, i], cells.key_hi[j, i], j, g)
+            value = np.int64(value_of(store.values, cells.column, i))
+        g = group_of(store.groups, cells.key_lo[j, i], cells.key_hi[j, i], j, start)
+        if groups[g]["n_cells"] == 0:
             forget_group(current, g)
             forget_group(upcoming, g)
         elif groups[g]["in_graph"]:
             n_in_graph += 1
             # With this cell the group, and with it all its super cells, outlives the next slide.
             if with_upcoming and not mode.basic and groups[g]["last_pane"] <= start < pane:
-                rescued = True
-                store.rescued[j] = True
+                store.owners[n_rescued] = g
+                n_rescued += 1
         if group_detect(store.groups, g, value, pane, start):
             n_violated += 1
             repairs.violated[row, j] = True
@@ -150,14 +152,12 @@ def _clean_cell(
     cell_add(store, x, pane, start)
     if n_in_graph > 0:
         store.cells[x]["cumulative"] += 1
-        _count_or_link(store, current, mode, x)
-        if with_upcoming:
-            _count_or_link(store, upcoming, mode, x)
-            if rescued:
-                for j in range(n_columns):
-                    if store.rescued[j]:
-                        store.rescued[j] = False
-                        link_group(store, upcoming, mode, store.set[j])
+        for later in range(1 + with_upcoming):
+            graph = upcoming if later else current
+            if not count_one(store, graph, mode, x):
+                link(store, graph, mode, x)
+        for r in range(n_rescued):
+            link_group(store, upcoming, mode, store.owners[r])
     if n_violated > 0:
         for j in range(n_columns):
             if repairs.violated[row, j] and not groups[store.set[j]]["in_graph"]:
@@ -174,24 +174,20 @@ def _clean_cell(
     if mode.vote and n_in_graph > 1:
         own_count = _candidates_of_set(store, current, mode, start, repairs, row, value)
         return constant == CONSTANT_BROKEN or own_count < repairs.counts[row, 0]
-    slot = 0
+    slot = np.int64(0)
     if mode.vote:
         while store.set[slot] == NONE or not in_graph(store, store.set[slot], start):
             slot += 1
-    c = link_of(current, x, slot)
+    c = link_of(store, current, x, slot)
     root = find_root(current.subgraphs, current.candidates[c]["subgraph"])
-    best = current.top[root, 0]
-    if constant == NO_CONSTANT and current.candidates[c]["count"] >= current.candidates[best]["count"]:
+    best = current.subgraphs[root]["top"][0]
+    if constant == NO_CONSTANT and current.candidates[c]["weight"] >= current.candidates[best]["weight"]:
         return False
-    candidates_of_one(current, root, repairs, row)
+    subgraph = current.subgraphs[root]
+    candidates_of_one(
+        repairs, row, current.candidates, subgraph["top"], subgraph["total"], subgraph["n_groups"]
+    )
     return True
-
-
-@jit
-def _count_or_link(store: Store, graph: Graph, mode: Mode, x: int) -> None:
-    """Count the newest cell of a super cell; the first one brings it into the graph."""
-    if not count_one(store, graph, x):
-        link(store, graph, mode, x)
 
 
 @jit
@@ -199,7 +195,7 @@ def _candidates_of_set(
     store: Store, graph: Graph, mode: Mode, start: int, repairs: Repairs, row: int, own: int
 ) -> int:
     """Write the candidates of those groups of the set that are in the graph into a row."""
-    n = 0
+    n = np.int64(0)
     for j in range(store.set.size):
         if store.set[j] != NONE and in_graph(store, store.set[j], start):
             store.owners[n] = store.set[j]
@@ -227,7 +223,7 @@ def _fill_cell(
         repairs.violated[row, j] = False
         store.set[j] = NONE
         if cells.applies[j, i]:
-            g = group_find(store.groups, cells.key_lo[j, i], cells.key_hi[j, i])
+            g = np.int64(group_find(store.groups, cells.key_lo[j, i], cells.key_hi[j, i]))
             if g != NONE and groups[g]["last_pane"] >= start:
                 if not groups[g]["in_graph"]:
                     enter(store, current, upcoming, with_upcoming, mode, g)

@@ -12,14 +12,16 @@ once in each of its groups.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .cells import Store, window_count
+from .cells import Store
 from .hashing import mix64
-from .jit import jit
+from .jit import inline, jit
+from .panes import window_count
+from .rank import TOP, raised
 from .table import (
     NONE,
     Records,
@@ -32,9 +34,6 @@ from .table import (
     table_insert,
     table_remove,
 )
-from .values import value_less
-
-TOP = 5  # candidates kept in order
 
 SUBGRAPH = np.dtype(
     [
@@ -44,6 +43,7 @@ SUBGRAPH = np.dtype(
         ("n_groups", np.int32),
         ("n_candidates", np.int32),
         ("first", np.int32),  # candidate
+        ("top", np.int32, (TOP,)),  # the best candidates, best first, then NONE
     ],
     align=True,
 )
@@ -51,7 +51,7 @@ SUBGRAPH = np.dtype(
 CANDIDATE = np.dtype(
     [
         ("hash", np.uint64),  # of the subgraph and the value
-        ("count", np.int64),
+        ("weight", np.int64),  # sum of the counts of its super cells
         ("next", np.int32),  # in the table
         ("value", np.int32),
         ("subgraph", np.int32),  # a group in it; its root, unless subgraphs were united since
@@ -61,19 +61,19 @@ CANDIDATE = np.dtype(
     align=True,
 )
 
-_GENERATION, _USED, _ATTACHED, _START = 0, 1, 2, 3
+_GENERATION, _USED, _LINKED, _START, _WHICH = 0, 1, 2, 3, 4
 _GENERATION_MAX = 2**31 - 1
+_FIRST = np.int64(0)  # slot
+_ONE = np.int64(1)  # cell
 
 
 class Graph(NamedTuple):
     """The violation graph for one window."""
 
     subgraphs: Records  #: SUBGRAPH by group
-    top: NDArray[np.int32]  #: by group (root): the best TOP candidates, best first, then NONE
     candidates: Records  #: CANDIDATE
     table: Table  #: of candidates
-    links: NDArray[np.int64]  #: by super cell and slot: generation << 32 | the candidate it counts in
-    state: NDArray[np.int64]  #: generation, candidates used, links in force, first pane of the window
+    state: NDArray[np.int64]  #: generation, candidates used, links in force, first pane, 0 or 1
 
 
 class Mode(NamedTuple):
@@ -83,51 +83,53 @@ class Mode(NamedTuple):
     vote: bool  #: the tuple's own groups instead of the whole subgraph
 
 
-def new_graph(n_slots: int) -> Graph:
-    """Return a graph with no group in it; `n_slots` is 1, or with `vote` the number of columns."""
+def new_graph(which: int) -> Graph:
+    """Return a graph with no group in it; an attribute has two, 0 and 1."""
     return Graph(
         np.zeros(0, SUBGRAPH),
-        np.zeros((0, TOP), np.int32),
         np.zeros(0, CANDIDATE),
         new_table(),
-        np.zeros((0, n_slots), np.int64),
-        np.zeros(4, np.int64),
+        np.array([0, 0, 0, 0, which], np.int64),
     )
 
 
-def clear_graph(graph: Graph, start: int) -> None:
+def clear_graph(graph: Graph, store: Store, start: int) -> None:
     """Forget everything in constant time and begin again for the window that starts at pane `start`."""
     if graph.state[_GENERATION] == _GENERATION_MAX:
         graph.subgraphs["generation"] = 0
-        graph.links[:] = 0
+        store.members["link"][:, :, graph.state[_WHICH]] = 0
         graph.state[_GENERATION] = 0
     graph.state[_GENERATION] += 1
     graph.state[_USED] = 0
-    graph.state[_ATTACHED] = 0
+    graph.state[_LINKED] = 0
     graph.state[_START] = start
     clear_table(graph.table)
 
 
-def reserve_graph(graph: Graph, store: Store, n_tuples: int) -> None:
+def reserve_graph(graph: Graph, store: Store, mode: Mode, n_tuples: int) -> None:
     """Make room for what `n_tuples` more tuples, and the entry of any group, can need."""
-    slots = graph.links.shape[1]
+    slots = store.set.size if mode.vote else 1
     grow(graph.subgraphs, store.groups.records.shape[0])
-    grow(graph.top, store.groups.records.shape[0])
-    grow(graph.links, store.cells.shape[0])
-    unattached = pool_live(store.cell_pool) * slots - int(graph.state[_ATTACHED])
-    candidates = int(graph.state[_USED]) + unattached + n_tuples * slots
+    unlinked = pool_live(store.cell_pool) * slots - int(graph.state[_LINKED])
+    candidates = int(graph.state[_USED]) + unlinked + n_tuples * slots
     grow(graph.candidates, candidates)
     grow(graph.table.heads, candidates + 1)
 
 
-@jit
+@inline
+def n_slots(store: Store, mode: Mode) -> int:
+    """Return in how many subgraphs a super cell may count: one, or with `vote` one for each group."""
+    return store.set.size if mode.vote else 1
+
+
+@inline
 def in_graph(store: Store, g: int, start: int) -> bool:
     """Tell whether the group is in the graph of the window that starts at pane `start`."""
     group = store.groups.records[g]
     return group["in_graph"] == 1 and group["last_pane"] >= start
 
 
-@jit
+@inline
 def cell_in_graph(store: Store, x: int, start: int) -> bool:
     """Tell whether one of the super cell's groups is in the graph."""
     for j in range(store.set.size):
@@ -137,13 +139,13 @@ def cell_in_graph(store: Store, x: int, start: int) -> bool:
     return False
 
 
-@jit
+@inline
 def cell_weight(store: Store, mode: Mode, x: int, start: int) -> int:
     """Return what a super cell in the graph counts: its cells in the window, or all of them."""
     return window_count(store, x, start) if mode.basic else store.cells[x]["cumulative"]
 
 
-@jit
+@inline
 def _subgraph_of(graph: Graph, g: int) -> int:
     """Return the root of the group's subgraph; a group that is new to the graph is one by itself."""
     subgraph = graph.subgraphs[g]
@@ -155,98 +157,73 @@ def _subgraph_of(graph: Graph, g: int) -> int:
         subgraph["total"] = 0
         subgraph["first"] = NONE
         for k in range(TOP):
-            graph.top[g, k] = NONE
+            subgraph["top"][k] = NONE
         return g
     return find_root(graph.subgraphs, g)
 
 
-@jit
+@inline
 def find_root(subgraphs: Records, g: int) -> int:
     """Return the root of a group's tree, and halve the path to it."""
-    parent = subgraphs[g]["parent"]
+    g = np.int64(g)
+    parent = np.int64(subgraphs[g]["parent"])
     while parent != g:
-        grandparent = subgraphs[parent]["parent"]
+        grandparent = np.int64(subgraphs[parent]["parent"])
         subgraphs[g]["parent"] = grandparent
         g = grandparent
-        parent = subgraphs[g]["parent"]
+        parent = np.int64(subgraphs[g]["parent"])
     return g
 
 
-@jit
+@inline
 def find_candidate(graph: Graph, c: int) -> int:
     """Return the candidate that took over from `c` in the end, and halve the path to it."""
     candidates = graph.candidates
-    forward = candidates[c]["forward"]
+    c = np.int64(c)
+    forward = np.int64(candidates[c]["forward"])
     while forward != NONE:
-        further = candidates[forward]["forward"]
+        further = np.int64(candidates[forward]["forward"])
         if further == NONE:
             return forward
         candidates[c]["forward"] = further
         c = further
-        forward = candidates[c]["forward"]
+        forward = np.int64(candidates[c]["forward"])
     return c
 
 
-@jit
-def link_of(graph: Graph, x: int, slot: int) -> int:
+@inline
+def link_of(store: Store, graph: Graph, x: int, slot: int) -> int:
     """Return the candidate that a super cell counts in, NONE if it does not count in this graph."""
-    link = graph.links[x, slot]
+    link = store.members[x, slot]["link"][graph.state[_WHICH]]
     if link >> 32 != graph.state[_GENERATION]:
         return NONE
     return find_candidate(graph, link & 0xFFFFFFFF)
 
 
-@jit
+@inline
 def _candidate_hash(root: int, value: int) -> np.uint64:
     return mix64(np.uint64(root) << np.uint64(32) | np.uint64(value))
 
 
-@jit
+@inline
 def candidate_find(graph: Graph, root: int, value: int) -> int:
     """Return the candidate with this value in a subgraph, NONE if there is none."""
     hash = _candidate_hash(root, value)
-    c = table_first(graph.table, hash)
+    c = np.int64(table_first(graph.table, hash))
     candidates = graph.candidates
     while c != NONE:
         if candidates[c]["hash"] == hash:  # the hash is a bijection of the two numbers
             return c
-        c = candidates[c]["next"]
+        c = np.int64(candidates[c]["next"])
     return NONE
 
 
-@jit
-def _beats(store: Store, graph: Graph, a: int, b: int) -> bool:
-    count_a = graph.candidates[a]["count"]
-    count_b = graph.candidates[b]["count"]
-    if count_a != count_b:
-        return count_a > count_b
-    return value_less(store.values, graph.candidates[a]["value"], graph.candidates[b]["value"])
-
-
-@jit
+@inline
 def _raise(store: Store, graph: Graph, root: int, c: int, amount: int) -> None:
-    """Add to the count of a candidate, and keep the order of the best."""
-    graph.candidates[c]["count"] += amount
+    """Add to the weight of a candidate, and keep the order of the best."""
+    graph.candidates[c]["weight"] += amount
     graph.subgraphs[root]["total"] += amount
-    _rank(store, graph, root, c)
-
-
-@jit
-def _rank(store: Store, graph: Graph, root: int, c: int) -> None:
-    top = graph.top
-    if top[root, 0] == c:
-        return
-    at = 0
-    while at < TOP and top[root, at] != c and top[root, at] != NONE:
-        at += 1
-    if at == TOP:
-        at = TOP - 1
-        if not _beats(store, graph, c, top[root, at]):
-            return
-    while at > 0 and _beats(store, graph, c, top[root, at - 1]):
-        top[root, at] = top[root, at - 1]
-        at -= 1
-    top[root, at] = c
+    raised(store.values, graph.candidates, graph.subgraphs[root]["top"], c)
 
 
 @jit
@@ -260,29 +237,29 @@ def _unite(store: Store, graph: Graph, a: int, b: int) -> int:
     subgraphs[small]["parent"] = large
     subgraphs[large]["n_groups"] += subgraphs[small]["n_groups"]
     candidates = graph.candidates
-    c = subgraphs[small]["first"]
+    c = np.int64(subgraphs[small]["first"])
     while c != NONE:
-        following = candidates[c]["sibling"]
+        following = np.int64(candidates[c]["sibling"])
         table_remove(graph.table, candidates, c)
         value = candidates[c]["value"]
         same = candidate_find(graph, large, value)
         if same != NONE:
             candidates[c]["forward"] = same
-            _raise(store, graph, large, same, candidates[c]["count"])
+            _raise(store, graph, large, same, candidates[c]["weight"])
         else:
             candidates[c]["hash"] = _candidate_hash(large, value)
             candidates[c]["subgraph"] = large
             candidates[c]["sibling"] = subgraphs[large]["first"]
             subgraphs[large]["first"] = c
             subgraphs[large]["n_candidates"] += 1
-            subgraphs[large]["total"] += candidates[c]["count"]
+            subgraphs[large]["total"] += candidates[c]["weight"]
             table_insert(graph.table, candidates, c)
-            _rank(store, graph, large, c)
+            raised(store.values, candidates, subgraphs[large]["top"], c)
         c = following
     return large
 
 
-@jit
+@inline
 def _attach(store: Store, graph: Graph, x: int, slot: int, root: int, weight: int) -> None:
     """Let a super cell count in a subgraph."""
     candidates = graph.candidates
@@ -292,7 +269,7 @@ def _attach(store: Store, graph: Graph, x: int, slot: int, root: int, weight: in
         c = graph.state[_USED]
         graph.state[_USED] = c + 1
         candidates[c]["hash"] = _candidate_hash(root, value)
-        candidates[c]["count"] = 0
+        candidates[c]["weight"] = 0
         candidates[c]["value"] = value
         candidates[c]["subgraph"] = root
         candidates[c]["forward"] = NONE
@@ -300,12 +277,12 @@ def _attach(store: Store, graph: Graph, x: int, slot: int, root: int, weight: in
         graph.subgraphs[root]["first"] = c
         graph.subgraphs[root]["n_candidates"] += 1
         table_insert(graph.table, candidates, c)
-    graph.links[x, slot] = graph.state[_GENERATION] << 32 | c
-    graph.state[_ATTACHED] += 1
+    store.members[x, slot]["link"][graph.state[_WHICH]] = graph.state[_GENERATION] << 32 | c
+    graph.state[_LINKED] += 1
     _raise(store, graph, root, c, weight)
 
 
-@jit
+@inline
 def link(store: Store, graph: Graph, mode: Mode, x: int) -> None:
     """Bring a super cell into the graph as far as it belongs there; again is harmless.
 
@@ -317,86 +294,92 @@ def link(store: Store, graph: Graph, mode: Mode, x: int) -> None:
         return
     if mode.vote:
         for j in range(store.set.size):
-            g = store.members[x, j]["group"]
-            if g != NONE and in_graph(store, g, start) and link_of(graph, x, j) == NONE:
+            g = np.int64(store.members[x, j]["group"])
+            if g != NONE and in_graph(store, g, start) and link_of(store, graph, x, j) == NONE:
                 _attach(store, graph, x, j, _subgraph_of(graph, g), weight)
         return
     root = NONE
     for j in range(store.set.size):
-        g = store.members[x, j]["group"]
+        g = np.int64(store.members[x, j]["group"])
         if g != NONE and in_graph(store, g, start):
             other = _subgraph_of(graph, g)
             if root == NONE:
                 root = other
             elif root != other:
                 root = _unite(store, graph, root, other)
-    if root != NONE and link_of(graph, x, 0) == NONE:
-        _attach(store, graph, x, 0, root, weight)
+    if root != NONE and link_of(store, graph, x, _FIRST) == NONE:
+        _attach(store, graph, x, _FIRST, root, weight)
+
+
+@jit
+def link_one(store: Store, graph: Graph, mode: Mode, x: int) -> None:
+    """Bring a super cell into the graph, from where that is rare."""
+    link(store, graph, mode, x)
 
 
 @jit
 def link_group(store: Store, graph: Graph, mode: Mode, g: int) -> None:
     """Bring all super cells of a group into the graph."""
     j = store.groups.records[g]["column"]
-    x = store.groups.records[g]["first_cell"]
+    x = np.int64(store.groups.records[g]["first_cell"])
     while x != NONE:
         link(store, graph, mode, x)
-        x = store.members[x, j]["next"]
+        x = np.int64(store.members[x, j]["next"])
 
 
-@jit
-def count_one(store: Store, graph: Graph, x: int) -> bool:
+@inline
+def count_one(store: Store, graph: Graph, mode: Mode, x: int) -> bool:
     """Count one more cell of a super cell wherever it counts already; tell whether it does anywhere."""
     counted = False
-    for slot in range(graph.links.shape[1]):
-        c = link_of(graph, x, slot)
+    for slot in range(n_slots(store, mode)):
+        c = link_of(store, graph, x, slot)
         if c != NONE:
-            _raise(store, graph, find_root(graph.subgraphs, graph.candidates[c]["subgraph"]), c, 1)
+            _raise(store, graph, find_root(graph.subgraphs, graph.candidates[c]["subgraph"]), c, _ONE)
             counted = True
     return counted
 
 
-@jit
+@inline
 def forget_group(graph: Graph, g: int) -> None:
     """Make a group's slot fit for another group."""
     graph.subgraphs[g]["generation"] = 0
 
 
 @jit
-def forget_cell(graph: Graph, x: int) -> None:
+def unlink(store: Store, graph: Graph, x: int) -> None:
     """Make a super cell's slot fit for another super cell."""
-    for slot in range(graph.links.shape[1]):
-        if graph.links[x, slot] >> 32 == graph.state[_GENERATION]:
-            graph.state[_ATTACHED] -= 1
-        graph.links[x, slot] = 0
+    for slot in range(store.set.size):
+        link = store.members[x, slot]["link"]
+        if link[graph.state[_WHICH]] >> 32 == graph.state[_GENERATION]:
+            graph.state[_LINKED] -= 1
+        link[graph.state[_WHICH]] = 0
 
 
 @jit
-def hand_over(graph: Graph, source: int, target: int) -> None:
+def hand_over(store: Store, graph: Graph, source: int, target: int) -> None:
     """Let the target count where the source did and it did not, before its counts are added."""
-    for slot in range(graph.links.shape[1]):
-        link = graph.links[source, slot]
+    which = graph.state[_WHICH]
+    for slot in range(store.set.size):
+        link = store.members[source, slot]["link"][which]
         if link >> 32 == graph.state[_GENERATION]:
-            if graph.links[target, slot] >> 32 == graph.state[_GENERATION]:
-                graph.state[_ATTACHED] -= 1
+            if store.members[target, slot]["link"][which] >> 32 == graph.state[_GENERATION]:
+                graph.state[_LINKED] -= 1
             else:
-                graph.links[target, slot] = link
-            graph.links[source, slot] = 0
+                store.members[target, slot]["link"][which] = link
+            store.members[source, slot]["link"][which] = 0
 
 
 @jit
-def enter(
-    store: Store, current: Graph, upcoming: Graph, with_upcoming: bool, mode: Mode, g: int
-) -> None:
+def enter(store: Store, current: Graph, upcoming: Graph, with_upcoming: bool, mode: Mode, g: int) -> None:
     """Let a group that has a cell in the window enter the graph."""
     start = current.state[_START]
     group = store.groups.records[g]
     j = group["column"]
-    x = group["first_cell"]
+    x = np.int64(group["first_cell"])
     while x != NONE:
         if not cell_in_graph(store, x, start):
             store.cells[x]["cumulative"] = window_count(store, x, start)
-        x = store.members[x, j]["next"]
+        x = np.int64(store.members[x, j]["next"])
     group["in_graph"] = 1
     link_group(store, current, mode, g)
     if with_upcoming:

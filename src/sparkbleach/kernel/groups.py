@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import jit
+from .jit import inline, jit
 from .table import (
     NONE,
     UNLINKED,
@@ -41,7 +41,7 @@ GROUP = np.dtype(
         ("next", np.int32),  # in the table or the pool
         ("first_cell", np.int32),  # of the group's super cells
         ("n_cells", np.int32),  # how many super cells it has
-        ("recent_cell", np.int32),  # the super cell that the newest cell joined
+        ("recent_cell", np.int32),  # the super cell that a cell of it joined last
         ("column", np.int16),  # which rule of the attribute; NONE if the slot is free
         ("in_graph", np.int16),  # 1 from the first violation on
     ],
@@ -70,24 +70,33 @@ def reserve_groups(groups: Groups, n: int) -> None:
     grow(groups.table.heads, table_items(groups.table) + n + 1)
 
 
-@jit
+@inline
 def group_find(groups: Groups, lo: np.uint64, hi: np.uint64) -> int:
     """Return the group with this key, NONE if there is none. It may have left the window."""
-    g = table_first(groups.table, lo)
+    g = np.int64(table_first(groups.table, lo))
     records = groups.records
     while g != NONE:
         if records[g]["hash"] == lo and records[g]["hash_hi"] == hi:
             return g
-        g = records[g]["next"]
+        g = np.int64(records[g]["next"])
     return NONE
 
 
-@jit
-def group_new(groups: Groups, lo: np.uint64, hi: np.uint64, column: int, replaced: int) -> int:
-    """Return a new, empty group in place of `replaced`, one with the same key that left the window.
+@inline
+def group_of(groups: Groups, lo: np.uint64, hi: np.uint64, column: int, start: int) -> int:
+    """Return the group with this key that has a cell in the window, or a new one without cells.
 
-    The old one keeps its slot, because super cells still name it, until the sweep has been there.
+    A group that left the window keeps its slot, because super cells still name it, until the sweep has
+    been there; but another one takes its place.
     """
+    g = group_find(groups, lo, hi)
+    if g != NONE and groups.records[g]["last_pane"] >= start:
+        return g
+    return _group_new(groups, lo, hi, column, g)
+
+
+@jit
+def _group_new(groups: Groups, lo: np.uint64, hi: np.uint64, column: int, replaced: int) -> int:
     records = groups.records
     if replaced != NONE:
         table_remove(groups.table, records, replaced)
@@ -117,7 +126,7 @@ def group_free(groups: Groups, g: int) -> None:
     pool_give(groups.pool, records, g)
 
 
-@jit
+@inline
 def group_detect(groups: Groups, g: int, value: int, pane: int, start: int) -> bool:
     """Tell whether a cell with this value violates the group, then add the cell to it.
 

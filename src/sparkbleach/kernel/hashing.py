@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .jit import jit
+from .jit import entry, inline
 
 U8 = NDArray[np.uint8]
 U64 = NDArray[np.uint64]
@@ -30,7 +30,7 @@ _S37 = np.uint64(37)
 _ZERO = np.uint64(0)
 
 
-@jit
+@inline
 def mix64(h: np.uint64) -> np.uint64:
     """Return a 64-bit number whose every bit depends on every bit of `h` (a bijection)."""
     h ^= h >> _S33
@@ -41,7 +41,7 @@ def mix64(h: np.uint64) -> np.uint64:
     return h
 
 
-@jit
+@inline
 def _round(h1: np.uint64, h2: np.uint64, k1: np.uint64, k2: np.uint64) -> tuple[np.uint64, np.uint64]:
     k1 *= _C1
     k1 = (k1 << _S31) | (k1 >> _S33)
@@ -58,7 +58,7 @@ def _round(h1: np.uint64, h2: np.uint64, k1: np.uint64, k2: np.uint64) -> tuple[
     return h1, h2
 
 
-@jit
+@inline
 def _finish(h1: np.uint64, h2: np.uint64, length: np.uint64) -> tuple[np.uint64, np.uint64]:
     h1 ^= length
     h2 ^= length
@@ -71,7 +71,7 @@ def _finish(h1: np.uint64, h2: np.uint64, length: np.uint64) -> tuple[np.uint64,
     return h1, h2
 
 
-@jit
+@inline
 def _tail(k1: np.uint64, k2: np.uint64) -> tuple[np.uint64, np.uint64]:
     k2 *= _C2
     k2 = (k2 << _S33) | (k2 >> _S31)
@@ -82,7 +82,7 @@ def _tail(k1: np.uint64, k2: np.uint64) -> tuple[np.uint64, np.uint64]:
     return k1, k2
 
 
-@jit
+@inline
 def load64(data: U8, at: int) -> np.uint64:
     """Return the eight bytes at `at` as a little-endian number (compiles to one load)."""
     return (
@@ -97,15 +97,20 @@ def load64(data: U8, at: int) -> np.uint64:
     )
 
 
-@jit
+@inline
 def _load_part(data: U8, at: int, n: int) -> np.uint64:
+    """Return the `n` < 8 bytes at `at` as a little-endian number."""
+    if n == 0:
+        return _ZERO
+    if at + n >= 8:  # one load that ends where they end, less what comes before
+        return load64(data, at + n - 8) >> np.uint64(8 * (8 - n))
     k = _ZERO
     for i in range(n - 1, -1, -1):
         k = (k << _S8) | np.uint64(data[at + i])
     return k
 
 
-@jit
+@inline
 def hash_bytes(data: U8, at: int, length: int) -> tuple[np.uint64, np.uint64]:
     """Return the 128-bit hash of `length` bytes at `at`."""
     h1 = _ZERO
@@ -128,14 +133,14 @@ def hash_bytes(data: U8, at: int, length: int) -> tuple[np.uint64, np.uint64]:
     return _finish(h1, h2, np.uint64(length))
 
 
-@jit
+@entry
 def hash_bytes_column(data: U8, offsets: NDArray[np.int64], lo: U64, hi: U64) -> None:
     """Hash every cell of a column of variable length into `lo` and `hi`."""
     for i in range(lo.size):
         lo[i], hi[i] = hash_bytes(data, offsets[i], offsets[i + 1] - offsets[i])
 
 
-@jit
+@entry
 def hash_codes_column(codes: U64, lo: U64, hi: U64) -> None:
     """Hash every cell of a column of 64-bit codes into `lo` and `hi`."""
     for i in range(lo.size):
@@ -143,24 +148,28 @@ def hash_codes_column(codes: U64, lo: U64, hi: U64) -> None:
         lo[i], hi[i] = _finish(k1, _ZERO, np.uint64(8))
 
 
-@jit
-def group_key_start(serial: int, lo: U64, hi: U64) -> None:
-    """Begin the group keys of a rule with its serial number."""
-    for i in range(lo.size):
-        lo[i] = np.uint64(serial)
-        hi[i] = np.uint64(serial)
+@entry
+def add_to_group_keys(
+    lo: U64, hi: U64, cell_lo: U64, cell_hi: U64, serial: int, at: int, n_attributes: int
+) -> None:
+    """Take LHS attribute `at` of `n_attributes` into the group keys of a rule.
 
-
-@jit
-def group_key_add(lo: U64, hi: U64, cell_lo: U64, cell_hi: U64) -> None:
-    """Take one more LHS attribute into the group keys."""
-    for i in range(lo.size):
-        lo[i], hi[i] = _round(lo[i], hi[i], cell_lo[i], cell_hi[i])
-
-
-@jit
-def group_key_end(lo: U64, hi: U64, n_attributes: int) -> None:
-    """Finish the group keys."""
+    Args:
+        lo: Low halves of the keys.
+        hi: High halves.
+        cell_lo: Low halves of the hashes of the attribute's cells.
+        cell_hi: High halves.
+        serial: The serial number of the rule, with which its keys begin.
+        at: Which attribute; they must be taken in order.
+        n_attributes: How many there are; with the last one the keys are ready.
+    """
+    seed = np.uint64(serial)
     length = np.uint64(16 * n_attributes)
     for i in range(lo.size):
-        lo[i], hi[i] = _finish(lo[i], hi[i], length)
+        h1 = lo[i] if at else seed
+        h2 = hi[i] if at else seed
+        h1, h2 = _round(h1, h2, cell_lo[i], cell_hi[i])
+        if at == n_attributes - 1:
+            h1, h2 = _finish(h1, h2, length)
+        lo[i] = h1
+        hi[i] = h2

@@ -1,4 +1,4 @@
-"""How the kernel is compiled: one decorator for all of it."""
+"""How the kernel is compiled: three decorators for all of it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,33 @@ def _kernel_stamp() -> tuple[tuple[str, int, int], ...]:
 _STAMP = _kernel_stamp()
 
 
-def jit(function: F) -> F:
-    """Compile a function without the interpreter, and keep the machine code on disk.
+def entry(function: F) -> F:
+    """Compile a function that is called from Python, and keep the machine code on disk."""
+    return _compile(function)
 
-    Numba throws a cached function away when the file of the function itself changes, but not when a
-    function that it calls does, in another file. The stamp of all kernel files does both.
+
+def jit(function: F) -> F:
+    """Compile a function that is called from compiled ones only."""
+    return _compile(function, no_cpython_wrapper=True)
+
+
+def inline(function: F) -> F:
+    """Compile a function into its callers.
+
+    For what runs for every tuple: a call passes every array of a store by value, which costs more than
+    most of these functions do. What runs now and then is left to `jit`, and keeps the callers small.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return _compile(function, no_cpython_wrapper=True, forceinline=True)
+
+
+def _compile(function: F, **options: bool) -> F:
+    # Kernel functions make no arrays, so they do without Numba's reference counts (_nrt): to count the
+    # arrays of a whole store at each call took ten times as long as the work itself.
+    compiled = numba.njit(
+        cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, _nrt=False, **options
+    )(function)
+    # Numba throws a cached function away when the file of the function itself changes, but not when a
+    # function that it calls does, in another file. The stamp of all kernel files does both.
     cache = getattr(compiled, "_cache", None)  # absent when the JIT is off
     if cache is not None:
         cache._cache_file._source_stamp = _STAMP

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cells import Store
-from .graph import TOP, Graph, Mode, candidate_find, cell_weight, find_root
+from .graph import Graph, Mode, candidate_find, cell_weight, find_root
 from .jit import jit
-from .table import NONE
+from .rank import TOP
+from .table import NONE, Records
 from .values import value_less
 
 REPAIRS = ("class", "vote")
@@ -56,17 +57,19 @@ def no_candidates(repairs: Repairs, row: int) -> None:
 
 
 @jit
-def candidates_of_one(graph: Graph, root: int, repairs: Repairs, row: int) -> None:
-    """Write the candidates of one subgraph into a row."""
+def candidates_of_one(
+    repairs: Repairs, row: int, records: Records, top: NDArray[np.int32], total: int, n_groups: int
+) -> None:
+    """Write the best of one set of candidates into a row."""
     for k in range(TOP):
-        c = graph.top[root, k]
+        c = top[k]
         if c == NONE:
             repairs.values[row, k] = NONE
         else:
-            repairs.values[row, k] = graph.candidates[c]["value"]
-            repairs.counts[row, k] = graph.candidates[c]["count"]
-    repairs.total[row] = graph.subgraphs[root]["total"]
-    repairs.groups[row] = graph.subgraphs[root]["n_groups"]
+            repairs.values[row, k] = records[c]["value"]
+            repairs.counts[row, k] = records[c]["weight"]
+    repairs.total[row] = total
+    repairs.groups[row] = n_groups
 
 
 @jit
@@ -75,7 +78,7 @@ def candidates_of_several(
     graph: Graph,
     mode: Mode,
     start: int,
-    groups: NDArray[np.int32],
+    groups: NDArray[np.int64],
     n_groups: int,
     repairs: Repairs,
     row: int,
@@ -102,7 +105,7 @@ def candidates_of_several(
     """
     values = store.values
     values.state[_STAMP] += 1
-    n_seen = 0
+    n_seen = np.int64(0)
     total = np.int64(0)
     counted_groups = np.int64(0)
     if mode.vote:
@@ -115,14 +118,14 @@ def candidates_of_several(
             if groups[i] == largest:
                 continue
             j = store.groups.records[groups[i]]["column"]
-            x = store.groups.records[groups[i]]["first_cell"]
+            x = np.int64(store.groups.records[groups[i]]["first_cell"])
             while x != NONE:
                 if not _counted(store, x, groups, i, largest):
                     weight = cell_weight(store, mode, x, start)
                     if weight > 0:
                         n_seen = _see(store, store.cells[x]["value"], weight, n_seen)
                         total += weight
-                x = store.members[x, j]["next"]
+                x = np.int64(store.members[x, j]["next"])
     else:
         largest = NONE
         for i in range(n_groups):
@@ -142,7 +145,7 @@ def candidates_of_several(
             counted_groups += graph.subgraphs[root]["n_groups"]
             c = graph.subgraphs[root]["first"]
             while c != NONE:
-                count = graph.candidates[c]["count"]
+                count = graph.candidates[c]["weight"]
                 n_seen = _see(store, graph.candidates[c]["value"], count, n_seen)
                 total += count
                 c = graph.candidates[c]["sibling"]
@@ -151,30 +154,30 @@ def candidates_of_several(
 
     for k in range(TOP):
         repairs.values[row, k] = NONE
-        c = graph.top[largest, k]
+        c = graph.subgraphs[largest]["top"][k]
         if c != NONE:
-            n_seen = _see(store, graph.candidates[c]["value"], 0, n_seen)
+            n_seen = _see(store, graph.candidates[c]["value"], np.int64(0), n_seen)
     own_count = np.int64(0)
     for i in range(n_seen):
         value = values.scratch_list[i]
         count = values.scratch_count[value]
-        c = candidate_find(graph, largest, value)
+        c = candidate_find(graph, largest, np.int64(value))
         if c != NONE:
-            count += graph.candidates[c]["count"]
+            count += graph.candidates[c]["weight"]
         if value == own:
             own_count = count
         _place(store, repairs, row, value, count)
     if own != NONE and values.scratch_stamp[own] != values.state[_STAMP]:
         c = candidate_find(graph, largest, own)
         if c != NONE:
-            own_count = graph.candidates[c]["count"]
+            own_count = graph.candidates[c]["weight"]
     repairs.total[row] = total
     repairs.groups[row] = counted_groups
     return own_count
 
 
 @jit
-def _counted(store: Store, x: int, groups: NDArray[np.int32], n_before: int, largest: int) -> bool:
+def _counted(store: Store, x: int, groups: NDArray[np.int64], n_before: int, largest: int) -> bool:
     """Tell whether a super cell has been counted with the largest group or an earlier one."""
     for j in range(store.set.size):
         g = store.members[x, j]["group"]

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .jit import jit
+from .jit import inline, jit
 
 Records = NDArray[Any]
 
-NONE = -1
-UNLINKED = -2  # `next` of a record that is in use but in no table
+# Typed, as are the numbers in the calls below: for each type of a number Numba compiles a function anew.
+NONE = np.int64(-1)
+UNLINKED = np.int64(-2)  # `next` of a record that is in use but in no table
 
 BUCKETS_MIN = 64
 _LEVEL, _BUCKETS, _ITEMS = 0, 1, 2
@@ -38,7 +39,6 @@ def new_table() -> Table:
     return table
 
 
-@jit
 def clear_table(table: Table) -> None:
     """Empty the table in constant time: buckets beyond the first few are made again by splitting."""
     table.heads[:BUCKETS_MIN] = NONE
@@ -47,10 +47,9 @@ def clear_table(table: Table) -> None:
     table.state[_ITEMS] = 0
 
 
-@jit
 def table_items(table: Table) -> int:
     """Return how many records the table holds."""
-    return table.state[_ITEMS]
+    return int(table.state[_ITEMS])
 
 
 def table_buckets(table: Table) -> int:
@@ -58,7 +57,7 @@ def table_buckets(table: Table) -> int:
     return int(table.state[_BUCKETS])
 
 
-@jit
+@inline
 def _bucket(table: Table, hash: np.uint64) -> int:
     level = table.state[_LEVEL]
     bucket = np.int64(hash & np.uint64(2 * level - 1))
@@ -67,13 +66,13 @@ def _bucket(table: Table, hash: np.uint64) -> int:
     return bucket
 
 
-@jit
+@inline
 def table_first(table: Table, hash: np.uint64) -> int:
     """Return the first record of the chain that a record with this hash would be in."""
     return table.heads[_bucket(table, hash)]
 
 
-@jit
+@inline
 def table_insert(table: Table, records: Records, i: int) -> None:
     """Put record `i` in. The caller has made sure that `heads` has room for one more bucket."""
     bucket = _bucket(table, records[i]["hash"])
@@ -134,7 +133,7 @@ def new_pool() -> Pool:
     return Pool(np.array([NONE, 0, 0], np.int64))
 
 
-@jit
+@inline
 def pool_take(pool: Pool, records: Records) -> int:
     """Return a slot. The caller has made sure that there is one."""
     i = pool.state[_FREE]
@@ -148,7 +147,7 @@ def pool_take(pool: Pool, records: Records) -> int:
     return i
 
 
-@jit
+@inline
 def pool_give(pool: Pool, records: Records, i: int) -> None:
     """Give a slot back."""
     records[i]["next"] = pool.state[_FREE]
@@ -156,16 +155,14 @@ def pool_give(pool: Pool, records: Records, i: int) -> None:
     pool.state[_LIVE] -= 1
 
 
-@jit
 def pool_used(pool: Pool) -> int:
     """Return how many slots were ever in use: all live ones lie below this number."""
-    return pool.state[_USED]
+    return int(pool.state[_USED])
 
 
-@jit
 def pool_live(pool: Pool) -> int:
     """Return how many slots are in use."""
-    return pool.state[_LIVE]
+    return int(pool.state[_LIVE])
 
 
 def grow(array: NDArray[Any], rows: int) -> None:
@@ -177,10 +174,3 @@ def grow(array: NDArray[Any], rows: int) -> None:
     if rows > array.shape[0]:
         rows = max(rows, array.shape[0] + array.shape[0] // 8, 256)
         array.resize((rows, *array.shape[1:]), refcheck=False)
-
-
-def arrays_of(nested: Any) -> list[NDArray[Any]]:
-    """Return all arrays in nested named tuples, in order."""
-    if isinstance(nested, np.ndarray):
-        return [nested]
-    return [array for part in nested for array in arrays_of(part)]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .hashing import U8, U64
-from .jit import jit
+from .jit import entry, inline, jit
 from .table import (
     NONE,
     Pool,
@@ -154,21 +154,26 @@ def _prefix(data: U8, at: int, length: int) -> int:
     return np.int64(np.int64(code >> np.uint64(1)) - (1 << 62)) * 2 + np.int64(code & np.uint64(1))
 
 
-@jit
+@inline
 def value_of(values: Values, column: Column, i: int) -> int:
     """Return the number of the value in row `i`, which must not be null; add it if it is new."""
     lo = column.lo[i]
     hi = column.hi[i]
     records = values.records
-    v = table_first(values.table, lo)
+    v = np.int64(table_first(values.table, lo))
     while v != NONE:
         if records[v]["hash"] == lo and records[v]["hash_hi"] == hi:
             return v
-        v = records[v]["next"]
+        v = np.int64(records[v]["next"])
+    return _value_new(values, column, i)
 
+
+@jit
+def _value_new(values: Values, column: Column, i: int) -> int:
+    records = values.records
     v = pool_take(values.pool, records)
-    records[v]["hash"] = lo
-    records[v]["hash_hi"] = hi
+    records[v]["hash"] = column.lo[i]
+    records[v]["hash_hi"] = column.hi[i]
     records[v]["refs"] = 0
     if column.codes.size:
         records[v]["code"] = column.codes[i]
@@ -217,14 +222,14 @@ def value_release(values: Values, v: int) -> None:
         values.state[_PENDING] = v
 
 
-@jit
+@entry
 def recycle_values(values: Values) -> None:
     """Free the slots of the values that the last call let go of."""
     records = values.records
     v = values.state[_PENDING]
     values.state[_PENDING] = NONE
     while v != NONE:
-        following = records[v]["next"]
+        following = np.int64(records[v]["next"])
         if records[v]["length"] != NONE:
             size_class, _ = _size_class(records[v]["length"])
             _arena_write(values.arena, records[v]["offset"], values.arena_free[size_class])
@@ -233,14 +238,14 @@ def recycle_values(values: Values) -> None:
         v = following
 
 
-@jit
+@entry
 def gather_codes(values: Values, which: NDArray[np.int32], codes: NDArray[np.int64]) -> None:
     """Write the codes of the given values."""
     for i in range(which.size):
         codes[i] = values.records[which[i]]["code"]
 
 
-@jit
+@entry
 def gather_offsets(values: Values, which: NDArray[np.int32], offsets: NDArray[np.int64]) -> None:
     """Write where the bytes of each given value would begin and end, laid out one after the other."""
     offsets[0] = 0
@@ -248,7 +253,7 @@ def gather_offsets(values: Values, which: NDArray[np.int32], offsets: NDArray[np
         offsets[i + 1] = offsets[i] + values.records[which[i]]["length"]
 
 
-@jit
+@entry
 def gather_bytes(values: Values, which: NDArray[np.int32], offsets: NDArray[np.int64], data: U8) -> None:
     """Write the bytes of the given values one after the other."""
     for i in range(which.size):

@@ -12,23 +12,17 @@ thereby become equal are added together, and what nothing refers to any more is 
 
 from __future__ import annotations
 
-from .cells import (
-    Store,
-    add_counts,
-    cell_find,
-    cell_free,
-    cell_leave,
-    forget_panes_before,
-    set_hash,
-    window_count,
-)
-from .graph import Graph, Mode, cell_in_graph, forget_cell, hand_over, link
+import numpy as np
+
+from .cells import Store, cell_find, cell_free, cell_leave, set_hash
+from .graph import Graph, Mode, cell_in_graph, hand_over, link, link_one, unlink
 from .groups import DEAD
-from .jit import jit
+from .jit import entry, inline, jit
+from .panes import add_counts, forget_panes_before, window_count
 from .table import NONE, table_insert, table_remove
 
 
-@jit
+@entry
 def sweep(
     store: Store, target: Graph, other: Graph, mode: Mode, window_start: int, first: int, last: int
 ) -> None:
@@ -50,14 +44,14 @@ def sweep(
                 link(store, target, mode, x)
 
 
-@jit
+@inline
 def _tidy(store: Store, target: Graph, other: Graph, mode: Mode, x: int, start: int) -> int:
     """Return the super cell that `x` is after all that the last slides ask for, NONE if it is dropped."""
     forget_panes_before(store, x, start)
     alive = 0
     dead = 0
     for j in range(store.set.size):
-        g = store.members[x, j]["group"]
+        g = np.int64(store.members[x, j]["group"])
         if g == NONE:
             store.set[j] = NONE
         elif store.groups.records[g]["last_pane"] >= start:
@@ -73,15 +67,22 @@ def _tidy(store: Store, target: Graph, other: Graph, mode: Mode, x: int, start: 
     if dead == 0:
         return x
 
-    value = store.cells[x]["value"]
+    return _without_dead_groups(store, target, other, mode, x)
+
+
+@jit
+def _without_dead_groups(store: Store, target: Graph, other: Graph, mode: Mode, x: int) -> int:
+    """Take the groups that are not in `store.set` out of a super cell; return what it is then."""
+    value = np.int64(store.cells[x]["value"])
     hash = set_hash(store.set, value)
     same = cell_find(store, hash, value)
     if same != NONE:
         # Either may be in the target graph already: bring both in, so that their sum is.
-        link(store, target, mode, x)
-        link(store, target, mode, same)
-        hand_over(target, x, same)
-        hand_over(other, x, same)
+        link_one(store, target, mode, x)
+        link_one(store, target, mode, same)
+        hand_over(store, target, x, same)
+        hand_over(store, other, x, same)
+        store.cells[same]["cumulative"] += store.cells[x]["cumulative"]
         add_counts(store, x, same)
         _drop(store, target, other, x)
         return same
@@ -96,12 +97,12 @@ def _tidy(store: Store, target: Graph, other: Graph, mode: Mode, x: int, start: 
 
 @jit
 def _drop(store: Store, target: Graph, other: Graph, x: int) -> None:
-    forget_cell(target, x)
-    forget_cell(other, x)
+    unlink(store, target, x)
+    unlink(store, other, x)
     cell_free(store, x)
 
 
-@jit
+@entry
 def kill_column(store: Store, column: int) -> None:
     """Let all groups of a column leave the window."""
     groups = store.groups.records

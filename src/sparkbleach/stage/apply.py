@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..kernel.clean import CONSTANT_BROKEN, CONSTANT_HOLDS, NO_CONSTANT, Cells
-from ..kernel.hashing import group_key_add, group_key_end, group_key_start
+from ..kernel.hashing import add_to_group_keys
 from ..kernel.values import Column
 from ..rule import CheckedRule
 from .encode import encode
@@ -113,10 +113,8 @@ def apply_rules(
             for pattern in live.checked.wildcard_rows:
                 matches |= _matches(cells, pattern)
             mask &= matches
-        group_key_start(live.serial, key_lo[j], key_hi[j])
-        for cell in cells:
-            group_key_add(key_lo[j], key_hi[j], cell.lo, cell.hi)
-        group_key_end(key_lo[j], key_hi[j], len(cells))
+        for at, cell in enumerate(cells):
+            add_to_group_keys(key_lo[j], key_hi[j], cell.lo, cell.hi, live.serial, at, len(cells))
 
     constant_state = np.full(n, NO_CONSTANT, np.uint8)
     if not matching:

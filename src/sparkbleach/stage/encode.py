@@ -23,7 +23,6 @@ _MAGNITUDE = np.int64((1 << 63) - 1)
 _DECIMAL_DIGITS_64 = 18
 
 
-
 def _read_only(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return a view that cannot be written, as those of Arrow buffers are: one type to compile for."""
     view = data.view()

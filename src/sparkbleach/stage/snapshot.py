@@ -20,15 +20,11 @@ from numpy.typing import NDArray
 
 from ..config import Window
 from ..errors import SnapshotError
-from ..kernel.attribute import Attribute
-from ..kernel.cells import store_arrays, store_of_arrays
 from ..rule import Rule
 
 MAGIC = b"SPRKBLCH"
 FORMAT_VERSION = 1
 _HEAD = struct.Struct("<8sIIQ")  # magic, format version, CRC-32 and length of the body
-
-State = tuple[dict[str, int], list[NDArray[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +41,7 @@ class Snapshot:
         version: The version of the rule set.
         next_serial: The serial number of the next rule.
         rules: The live rules: attribute, kernel column, serial number, repairs so far, rule.
-        states: By attribute: numbers and arrays of its state.
+        states: By attribute: the arrays of its state.
     """
 
     schema: pa.Schema
@@ -57,19 +53,7 @@ class Snapshot:
     version: int
     next_serial: int
     rules: list[tuple[str, int, int, int, Rule]]
-    states: dict[str, State]
-
-
-def save_attribute(attribute: Attribute) -> State:
-    """Return the state of an attribute."""
-    numbers = {"n_columns": attribute.n_columns, "pane": attribute.pane}
-    return numbers, [attribute.violations, *store_arrays(attribute.store)]
-
-
-def restore_attribute(attribute: Attribute, state: State) -> None:
-    """Put a saved state in the place of an attribute's."""
-    numbers, arrays = state
-    attribute.restore(numbers["n_columns"], numbers["pane"], arrays[0], store_of_arrays(arrays[1:]))
+    states: dict[str, list[NDArray[Any]]]
 
 
 def pack(snapshot: Snapshot) -> bytes:
@@ -84,14 +68,12 @@ def pack(snapshot: Snapshot) -> bytes:
         "version": snapshot.version,
         "next_serial": snapshot.next_serial,
         "rules": [[*place, rule.to_dict()] for *place, rule in snapshot.rules],
-        "states": {
-            name: [numbers, len(arrays)] for name, (numbers, arrays) in snapshot.states.items()
-        },
+        "states": {name: len(arrays) for name, arrays in snapshot.states.items()},
     }
     body = io.BytesIO()
     text = json.dumps(header).encode()
     body.write(struct.pack("<Q", len(text)) + text)
-    for _, arrays in snapshot.states.values():
+    for arrays in snapshot.states.values():
         for array in arrays:
             np.lib.format.write_array(body, array, allow_pickle=False)
     data = body.getbuffer()
@@ -105,7 +87,9 @@ def unpack(data: bytes) -> Snapshot:
         SnapshotError: If they are damaged, not a snapshot, or of another format version.
     """
     if len(data) < _HEAD.size or data[: len(MAGIC)] != MAGIC:
-        raise SnapshotError("snapshot: these bytes are not a sparkbleach snapshot; give what snapshot() returned")
+        raise SnapshotError(
+            "snapshot: these bytes are not a sparkbleach snapshot; give what snapshot() returned"
+        )
     _, version, checksum, length = _HEAD.unpack_from(data)
     if version != FORMAT_VERSION:
         raise SnapshotError(
@@ -121,8 +105,8 @@ def unpack(data: bytes) -> Snapshot:
     (n,) = struct.unpack("<Q", stream.read(8))
     header = json.loads(stream.read(n))
     states = {
-        name: (numbers, [np.lib.format.read_array(stream, allow_pickle=False) for _ in range(n_arrays)])
-        for name, (numbers, n_arrays) in header["states"].items()
+        name: [np.lib.format.read_array(stream, allow_pickle=False) for _ in range(n_arrays)]
+        for name, n_arrays in header["states"].items()
     }
     return Snapshot(
         schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(header["schema"]))),
@@ -136,4 +120,3 @@ def unpack(data: bytes) -> Snapshot:
         rules=[(a, j, s, r, Rule.from_dict(rule)) for a, j, s, r, rule in header["rules"]],
         states=states,
     )
-

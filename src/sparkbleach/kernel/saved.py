@@ -1,0 +1,56 @@
+"""A store as a list of arrays, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cells import Store
+from .solo import Solo
+from .table import pool_used, table_buckets
+from .values import arena_used
+
+Nested = TypeVar("Nested")
+
+
+def arrays_of(nested: Any) -> list[NDArray[Any]]:
+    """Return all arrays in nested named tuples, in order."""
+    if isinstance(nested, np.ndarray):
+        return [nested]
+    return [array for part in nested for array in arrays_of(part)]
+
+
+def save(store: Store | Solo) -> list[NDArray[Any]]:
+    """Return the arrays of a store, without the room at their ends."""
+    n_values = pool_used(store.values.pool)
+    n_cells = pool_used(store.cell_pool)
+    used = {
+        id(store.groups.records): pool_used(store.groups.pool),
+        id(store.values.records): n_values,
+        id(store.values.arena): arena_used(store.values),
+        id(store.values.scratch_count): n_values,
+        id(store.values.scratch_stamp): n_values,
+        id(store.values.scratch_list): n_values,
+        id(store.cells): n_cells,
+        id(store.panes): pool_used(store.pane_pool),
+    }
+    if isinstance(store, Store):
+        used[id(store.members)] = n_cells
+    for table in (store.groups.table, store.values.table, store.cell_table):
+        used[id(table.heads)] = table_buckets(table)
+    return [array[: used.get(id(array), len(array))] for array in arrays_of(store)]
+
+
+def load(template: Nested, arrays: list[NDArray[Any]]) -> Nested:
+    """Return a store like the template with the arrays that `save` returned."""
+    loaded: Nested = _filled(template, iter(arrays))
+    return loaded
+
+
+def _filled(template: Any, arrays: Iterator[NDArray[Any]]) -> Any:
+    if isinstance(template, np.ndarray):
+        return next(arrays).copy()  # an array must own its memory to grow
+    return type(template)(*(_filled(part, arrays) for part in template))

@@ -1,0 +1,322 @@
+"""An attribute with a single rule: no hinges, so no graph to keep.
+
+Each of its groups is a subgraph of its own and each of its super cells a candidate, so the best candidates
+lie with the group and their weights with the super cells: what a tuple needs is in three places in memory
+instead of eight, and a slide of the window has nothing to build. Most rules of most users are such rules.
+
+A weight is what a super cell counts while its group is in the graph. Bleach windowing: all its cells, which
+never falls. Basic windowing: its cells in the window, brought up to date when a group is first needed after
+a slide.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cells import MEMBER, SUPER_CELL, Store, new_store, set_hash
+from .clean import CONSTANT_BROKEN, NO_CONSTANT, Cells
+from .groups import GROUP, Groups, group_detect, group_find, group_free, group_of, reserve_groups
+from .hashing import mix64
+from .jit import entry, inline, jit
+from .panes import PANE_COUNT, cell_add, forget_panes, forget_panes_before, window_count
+from .rank import TOP, raised
+from .repair import Repairs, candidates_of_one, no_candidates
+from .table import (
+    NONE,
+    Pool,
+    Records,
+    Table,
+    grow,
+    new_pool,
+    new_table,
+    pool_give,
+    pool_take,
+    pool_used,
+    table_first,
+    table_insert,
+    table_items,
+    table_remove,
+)
+from .values import Values, new_values, reserve_values, value_of, value_release
+
+SOLO_GROUP = np.dtype(
+    [
+        *((name, GROUP.fields[name][0]) for name in GROUP.names or ()),
+        ("top", np.int32, (TOP,)),  # while in the graph: the best super cells, best first, then NONE
+        ("total", np.int64),  # while in the graph: sum of all weights
+        ("as_of", np.int64),  # the first pane of the window for which weights hold; basic windowing only
+    ],
+    align=True,
+)
+
+SOLO_CELL = np.dtype(
+    [
+        ("hash", np.uint64),  # of group and value
+        ("pane", np.int64),  # the newest pane with a cell
+        ("count", np.int64),  # cells in that pane
+        ("weight", np.int64),  # means something while the group is in the graph
+        ("value", np.int32),  # NONE if the slot is free
+        ("group", np.int32),
+        ("next", np.int32),  # in the table or the pool
+        ("older", np.int32),  # first of the counts of older panes
+        ("next_cell", np.int32),  # super cell after this one in the group's list
+        ("prev_cell", np.int32),  # super cell before it
+    ],
+    align=True,
+)
+
+_COLUMN = np.int64(0)
+_ONE_GROUP = np.int32(1)
+
+
+class Solo(NamedTuple):
+    """All that is known of the cells of an attribute with a single rule."""
+
+    groups: Groups  #: SOLO_GROUP
+    values: Values
+    cells: Records  #: SOLO_CELL
+    cell_table: Table
+    cell_pool: Pool
+    panes: Records  #: PANE_COUNT
+    pane_pool: Pool
+
+
+def new_solo() -> Solo:
+    """Return an empty store."""
+    return Solo(
+        Groups(np.zeros(0, SOLO_GROUP), new_table(), new_pool()),
+        new_values(),
+        np.zeros(0, SOLO_CELL),
+        new_table(),
+        new_pool(),
+        np.zeros(0, PANE_COUNT),
+        new_pool(),
+    )
+
+
+def reserve_solo(solo: Solo, n_tuples: int, n_bytes: int) -> None:
+    """Make room for what `n_tuples` more tuples can need, with `n_bytes` in their cells."""
+    reserve_groups(solo.groups, n_tuples)
+    reserve_values(solo.values, n_tuples, n_bytes)
+    grow(solo.cells, pool_used(solo.cell_pool) + n_tuples)
+    grow(solo.cell_table.heads, table_items(solo.cell_table) + n_tuples + 1)
+    grow(solo.panes, pool_used(solo.pane_pool) + n_tuples)
+
+
+@entry
+def clean_solo(
+    solo: Solo,
+    basic: bool,
+    pane: int,
+    start: int,
+    cells: Cells,
+    first: int,
+    last: int,
+    repairs: Repairs,
+    n_repairs: int,
+    violations: NDArray[np.int64],
+) -> int:
+    """Clean the cells of the tuples `first` to `last`, all of one pane; see clean_segment."""
+    for i in range(first, last):
+        constant = cells.constant[i]
+        violated = False
+        changed = False
+        if not cells.applies[0, i]:
+            if constant == CONSTANT_BROKEN:
+                no_candidates(repairs, n_repairs)
+                changed = True
+        elif cells.column.valid[i]:
+            value = value_of(solo.values, cells.column, i)
+            g = group_of(solo.groups, cells.key_lo[0, i], cells.key_hi[0, i], _COLUMN, start)
+            violated = group_detect(solo.groups, g, value, pane, start)
+            x = _join(solo, basic, g, value, violated, pane, start)
+            if violated:
+                group = solo.groups.records[g]
+                changed = constant == CONSTANT_BROKEN or (
+                    constant == NO_CONSTANT
+                    and solo.cells[x]["weight"] < solo.cells[group["top"][0]]["weight"]
+                )
+                if changed:
+                    candidates_of_one(
+                        repairs, n_repairs, solo.cells, group["top"], group["total"], _ONE_GROUP
+                    )
+            elif constant == CONSTANT_BROKEN:
+                no_candidates(repairs, n_repairs)
+                changed = True
+        else:
+            violated = _fill(solo, basic, cells, i, start, repairs, n_repairs)
+            changed = violated or constant == CONSTANT_BROKEN
+        violated = violated or (cells.broken.shape[1] > 0 and cells.broken[0, i])
+        violations[0] += violated
+        if changed:
+            repairs.violated[n_repairs, 0] = violated
+            repairs.tuple[n_repairs] = i
+            n_repairs += 1
+    return n_repairs
+
+
+@inline
+def _join(solo: Solo, basic: bool, g: int, value: int, violated: bool, pane: int, start: int) -> int:
+    """Add the newest cell of a group to its super cell, and the group to the graph if it is violated."""
+    group = solo.groups.records[g]
+    x = np.int64(group["recent_cell"])
+    if group["n_cells"] == 0 or solo.cells[x]["value"] != value or solo.cells[x]["group"] != g:
+        x = _cell_of(solo, g, value, pane)
+        group["recent_cell"] = x
+    cell_add(solo, x, pane, start)
+    if group["in_graph"]:
+        if basic and group["as_of"] != start:
+            _weigh(solo, g, start)
+        else:
+            solo.cells[x]["weight"] += 1
+            group["total"] += 1
+            raised(solo.values, solo.cells, group["top"], x)
+    elif violated:
+        group["in_graph"] = 1
+        _weigh(solo, g, start)
+    return x
+
+
+@jit
+def _fill(solo: Solo, basic: bool, cells: Cells, i: int, start: int, repairs: Repairs, row: int) -> bool:
+    """Find the candidates for a null cell; tell whether there are any."""
+    no_candidates(repairs, row)
+    g = group_find(solo.groups, cells.key_lo[0, i], cells.key_hi[0, i])
+    if g == NONE or solo.groups.records[g]["last_pane"] < start:
+        return False
+    group = solo.groups.records[g]
+    if not group["in_graph"] or (basic and group["as_of"] != start):
+        group["in_graph"] = 1
+        _weigh(solo, g, start)
+    candidates_of_one(repairs, row, solo.cells, group["top"], group["total"], _ONE_GROUP)
+    return True
+
+
+@jit
+def _weigh(solo: Solo, g: int, start: int) -> None:
+    """Let each super cell of a group weigh as many cells as it has in the window."""
+    group = solo.groups.records[g]
+    group["as_of"] = start
+    group["total"] = 0
+    for k in range(TOP):
+        group["top"][k] = NONE
+    x = np.int64(group["first_cell"])
+    while x != NONE:
+        weight = window_count(solo, x, start)
+        solo.cells[x]["weight"] = weight
+        group["total"] += weight
+        if weight > 0:
+            raised(solo.values, solo.cells, group["top"], x)
+        x = np.int64(solo.cells[x]["next_cell"])
+
+
+@jit
+def _cell_of(solo: Solo, g: int, value: int, pane: int) -> int:
+    """Return the super cell of a group and a value; make it if it is new."""
+    cells = solo.cells
+    hash = mix64(np.uint64(g) << np.uint64(32) | np.uint64(value))
+    x = np.int64(table_first(solo.cell_table, hash))
+    while x != NONE:
+        if cells[x]["hash"] == hash:  # the hash is a bijection of the two numbers
+            return x
+        x = np.int64(cells[x]["next"])
+    x = pool_take(solo.cell_pool, cells)
+    cells[x]["hash"] = hash
+    cells[x]["pane"] = pane
+    cells[x]["count"] = 0
+    cells[x]["weight"] = 0
+    cells[x]["value"] = value
+    cells[x]["group"] = g
+    cells[x]["older"] = NONE
+    group = solo.groups.records[g]
+    first = group["first_cell"]
+    cells[x]["prev_cell"] = NONE
+    cells[x]["next_cell"] = first
+    if first != NONE:
+        cells[first]["prev_cell"] = x
+    group["first_cell"] = x
+    group["n_cells"] += 1
+    solo.values.records[value]["refs"] += 1
+    table_insert(solo.cell_table, cells, x)
+    return x
+
+
+@entry
+def sweep_solo(solo: Solo, basic: bool, start: int, first: int, last: int) -> None:
+    """Drop the super cells in the slots `first` to `last` that the window has left."""
+    for x in range(first, last):
+        if solo.cells[x]["value"] == NONE:
+            continue
+        g = np.int64(solo.cells[x]["group"])
+        group = solo.groups.records[g]
+        forget_panes_before(solo, x, start)
+        if group["last_pane"] >= start:
+            if window_count(solo, x, start) > 0 or (group["in_graph"] and not basic):
+                continue
+            if group["in_graph"] and group["as_of"] != start:
+                _weigh(solo, g, start)  # or the best candidates might still name it
+        _free_cell(solo, x)
+
+
+@jit
+def _free_cell(solo: Solo, x: int) -> None:
+    cells = solo.cells
+    table_remove(solo.cell_table, cells, x)
+    g = np.int64(cells[x]["group"])
+    group = solo.groups.records[g]
+    before = cells[x]["prev_cell"]
+    after = cells[x]["next_cell"]
+    if before == NONE:
+        group["first_cell"] = after
+    else:
+        cells[before]["next_cell"] = after
+    if after != NONE:
+        cells[after]["prev_cell"] = before
+    group["n_cells"] -= 1
+    if group["n_cells"] == 0:
+        group_free(solo.groups, g)
+    forget_panes(solo, x)
+    value_release(solo.values, np.int64(cells[x]["value"]))
+    cells[x]["value"] = NONE
+    pool_give(solo.cell_pool, cells, x)
+
+
+def hinged_store(solo: Solo) -> Store:
+    """Return the same super cells and groups as a store that can take more rules."""
+    n = solo.cells.size
+    store = new_store(1)
+    groups = np.zeros(solo.groups.records.size, GROUP)
+    for name in GROUP.names or ():
+        groups[name] = solo.groups.records[name]
+    cells = np.zeros(n, SUPER_CELL)
+    for name in ("pane", "count", "value", "next", "older"):
+        cells[name] = solo.cells[name]
+    cells["cumulative"] = solo.cells["weight"]
+    members = np.zeros((n, 1), MEMBER)
+    members[:, 0]["group"] = np.where(cells["value"] == NONE, NONE, solo.cells["group"])
+    members[:, 0]["next"] = solo.cells["next_cell"]
+    members[:, 0]["prev"] = solo.cells["prev_cell"]
+    store = store._replace(
+        groups=Groups(groups, solo.groups.table, solo.groups.pool),
+        values=solo.values,
+        cells=cells,
+        cell_pool=solo.cell_pool,
+        members=members,
+        panes=solo.panes,
+        pane_pool=solo.pane_pool,
+    )
+    grow(store.cell_table.heads, n + 1)
+    _enter_in_table(store, pool_used(solo.cell_pool))
+    return store
+
+
+@entry
+def _enter_in_table(store: Store, n_cells: int) -> None:
+    for x in range(n_cells):
+        if store.cells[x]["value"] != NONE:
+            store.set[0] = store.members[x, 0]["group"]
+            store.cells[x]["hash"] = set_hash(store.set, store.cells[x]["value"])
+            table_insert(store.cell_table, store.cells, x)
