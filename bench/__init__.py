@@ -1,0 +1,1 @@
+"""Benchmarks, kept with the project."""

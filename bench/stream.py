@@ -127,11 +127,11 @@ class SalesStream:
         }
         columns: dict[str, pa.Array] = {"id": pa.array(np.arange(n) + self._position)}
         for name, values in numbers.items():
-            columns[name] = pa.array(values, pa.int64(), mask=self._hit(name, n))
+            columns[name] = pa.array(values, pa.int64(), mask=self._hit(n))
         for name, codes in texts.items():
             domain = self._domains[name]
             if name in _KEYS:
-                columns[name] = domain.take(pa.array(codes, pa.int32(), mask=self._hit(name, n)))
+                columns[name] = domain.take(pa.array(codes, pa.int32(), mask=self._hit(n)))
             else:
                 wrong = random.integers(1, len(domain), n)
                 hit = random.random(n) < self._dirt
@@ -140,6 +140,5 @@ class SalesStream:
         self._ticket += int(ticket[-1]) + 1 if n else 0
         return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
-    def _hit(self, name: str, n: int) -> NDArray[np.bool_]:
-        assert name in _KEYS
+    def _hit(self, n: int) -> NDArray[np.bool_]:
         return self._random.random(n) < self._dirt

@@ -6,7 +6,12 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-_COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
-settings.register_profile("default", max_examples=300, **_COMMON)
-settings.register_profile("nightly", max_examples=5_000, **_COMMON)
+for name, max_examples in {"default": 300, "nightly": 5_000, "interpreted": 30}.items():
+    settings.register_profile(
+        name,
+        max_examples=max_examples,
+        deadline=None,  # the first case compiles
+        suppress_health_check=list(HealthCheck),  # a case is a whole stream
+        print_blob=True,
+    )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -6,7 +6,15 @@ detected and repaired on the way, tuple by tuple, from what was seen earlier.
 
 from .config import Window
 from .engine import Engine
-from .errors import ConfigError, RuleError, RuleWarning, SchemaError, SnapshotError, SparkbleachError
+from .errors import (
+    ConfigError,
+    LimitError,
+    RuleError,
+    RuleWarning,
+    SchemaError,
+    SnapshotError,
+    SparkbleachError,
+)
 from .rule import WILDCARD, Rule
 from .rulefile import load_rules
 
@@ -14,6 +22,7 @@ __all__ = [
     "WILDCARD",
     "ConfigError",
     "Engine",
+    "LimitError",
     "Rule",
     "RuleError",
     "RuleWarning",

@@ -28,7 +28,8 @@ class Window:
                 raise ConfigError(f"window: {name} is {value!r}; give a whole number of tuples, 1 or more")
         if self.size % self.slide:
             raise ConfigError(
-                f"window: size {self.size} is not a multiple of slide {self.slide}; give a slide that divides it"
+                f"window: size {self.size} is not a multiple of slide {self.slide}; "
+                "give a slide that divides it"
             )
 
     @classmethod

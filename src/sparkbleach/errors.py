@@ -19,6 +19,10 @@ class ConfigError(SparkbleachError):
     """An option of the engine (window, windowing, repair, id) is wrong."""
 
 
+class LimitError(SparkbleachError):
+    """The state of an engine has outgrown what it can hold."""
+
+
 class SnapshotError(SparkbleachError):
     """A snapshot is damaged, foreign, or of another format version."""
 

@@ -118,9 +118,9 @@ def _check_graph(
             mine = []
             for j in columns:
                 g = int(store.members[x, j]["group"])
-                if g != NONE and store.groups.records[g]["in_graph"] == 1:
-                    if store.groups.records[g]["last_pane"] >= start:
-                        mine.append(g)
+                group = store.groups.records[g]
+                if g != NONE and group["in_graph"] == 1 and group["last_pane"] >= start:
+                    mine.append(g)
             link = int(store.members[x, slot]["link"][graph.state[4]])
             linked = link >> 32 == generation
             n_links += linked

@@ -46,6 +46,7 @@ class SuperCell:
 
     @property
     def window_count(self) -> int:
+        """Its cells in the window."""
         return sum(self.window.values())
 
 
@@ -107,9 +108,11 @@ class NaiveAttribute:
         }
 
     def values_in_window(self, group: Group) -> set[Any]:
+        """Return the values of the group's cells in the window."""
         return {v for (groups, v), cell in self.super_cells.items() if group in groups and cell.window_count}
 
     def enter_graph(self, group: Group) -> None:
+        """Let each super cell that was not yet in the graph start at its window count."""
         if group in self.graph:
             return
         for (groups, _), cell in self.super_cells.items():
@@ -118,6 +121,7 @@ class NaiveAttribute:
         self.graph.add(group)
 
     def join(self, groups: frozenset[Group], value: Any, pane: int) -> None:
+        """Let a cell join its super cell."""
         cell = self.super_cells.setdefault((groups, value), SuperCell())
         cell.window[pane] += 1
         if groups & self.graph:
@@ -136,6 +140,7 @@ class NaiveAttribute:
             found = grown
 
     def candidates(self, groups: set[Group]) -> tuple[Counter[Any], int]:
+        """Count each candidate value, each super cell once; and how many groups that took."""
         counted = self.subgraph(groups) if self.repair == "class" else groups
         counts: Counter[Any] = Counter()
         for (members, value), cell in self.super_cells.items():

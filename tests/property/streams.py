@@ -75,6 +75,7 @@ class Case:
 
     @property
     def schema(self) -> pa.Schema:
+        """The schema of the stream."""
         return pa.schema([("n", pa.int32()), *self.types.items()])
 
 

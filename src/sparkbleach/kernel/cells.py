@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .groups import Groups, group_free, new_groups, reserve_groups
 from .hashing import mix64
-from .jit import inline, jit
+from .jit import i64, inline, jit
 from .panes import PANE_COUNT, forget_panes
 from .table import (
     NONE,
@@ -115,9 +115,10 @@ def set_hash(set: NDArray[np.int64], value: int) -> np.uint64:
 
 @inline
 def is_set(store: Store, x: int, value: int) -> bool:
+    """Tell whether a super cell is that of `store.set` and the value."""
     if store.cells[x]["value"] != value:
         return False
-    for j in range(store.set.size):
+    for j in range(store.set.size):  # noqa: SIM110 - compiled code has no generators
         if store.members[x, j]["group"] != store.set[j]:
             return False
     return True
@@ -126,11 +127,11 @@ def is_set(store: Store, x: int, value: int) -> bool:
 @inline
 def cell_find(store: Store, hash: np.uint64, value: int) -> int:
     """Return the super cell of `store.set` and the value, NONE if there is none."""
-    x = np.int64(table_first(store.cell_table, hash))
+    x = i64(table_first(store.cell_table, hash))
     while x != NONE:
         if store.cells[x]["hash"] == hash and is_set(store, x, value):
             return x
-        x = np.int64(store.cells[x]["next"])
+        x = i64(store.cells[x]["next"])
     return NONE
 
 
@@ -141,7 +142,7 @@ def cell_of(store: Store, value: int, pane: int) -> int:
         if store.set[j] != NONE:
             recent = store.groups.records[store.set[j]]["recent_cell"]
             if recent != NONE and is_set(store, recent, value):
-                return np.int64(recent)
+                return i64(recent)
     hash = set_hash(store.set, value)
     x = cell_find(store, hash, value)
     if x == NONE:
@@ -190,7 +191,7 @@ def _enlist(store: Store, x: int, j: int, g: int) -> None:
 def cell_leave(store: Store, x: int, j: int) -> None:
     """Take the super cell out of its group in column `j`; a group with none left is freed."""
     member = store.members[x, j]
-    g = np.int64(member["group"])
+    g = i64(member["group"])
     member["group"] = NONE
     group = store.groups.records[g]
     before = member["prev"]
@@ -214,6 +215,6 @@ def cell_free(store: Store, x: int) -> None:
         if store.members[x, j]["group"] != NONE:
             cell_leave(store, x, j)
     forget_panes(store, x)
-    value_release(store.values, np.int64(store.cells[x]["value"]))
+    value_release(store.values, i64(store.cells[x]["value"]))
     store.cells[x]["value"] = NONE
     pool_give(store.cell_pool, store.cells, x)

@@ -22,7 +22,7 @@ from .graph import (
 )
 from .groups import group_detect, group_find, group_of
 from .hashing import U64
-from .jit import entry, inline, jit
+from .jit import entry, i64, inline, jit
 from .panes import cell_add
 from .repair import Repairs, candidates_of_one, candidates_of_several, no_candidates
 from .table import NONE
@@ -40,9 +40,7 @@ class Cells(NamedTuple):
     key_lo: U64  #: by column and tuple: the group's key, low half
     key_hi: U64  #: high half
     constant: NDArray[np.uint8]  #: by tuple: NO_CONSTANT, CONSTANT_HOLDS or CONSTANT_BROKEN
-    broken: NDArray[
-        np.bool_
-    ]  #: by column and tuple: whether a constant of that rule is; empty if none has any
+    broken: NDArray[np.bool_]  #: by column and tuple: whether a constant of the rule is; or empty
 
 
 @entry
@@ -117,9 +115,9 @@ def _clean_cell(
     """Clean a cell that has a value; tell whether it changes."""
     n_columns = store.set.size
     groups = store.groups.records
-    n_violated = np.int64(0)
-    n_in_graph = np.int64(0)  # before this tuple
-    n_rescued = np.int64(0)
+    n_violated = i64(0)
+    n_in_graph = i64(0)  # before this tuple
+    n_rescued = i64(0)
     value = NONE
     for j in range(n_columns):
         repairs.violated[row, j] = False
@@ -127,7 +125,7 @@ def _clean_cell(
         if not cells.applies[j, i]:
             continue
         if value == NONE:
-            value = np.int64(value_of(store.values, cells.column, i))
+            value = i64(value_of(store.values, cells.column, i))
         g = group_of(store.groups, cells.key_lo[j, i], cells.key_hi[j, i], j, start)
         if groups[g]["n_cells"] == 0:
             forget_group(current, g)
@@ -174,7 +172,7 @@ def _clean_cell(
     if mode.vote and n_in_graph > 1:
         own_count = _candidates_of_set(store, current, mode, start, repairs, row, value)
         return constant == CONSTANT_BROKEN or own_count < repairs.counts[row, 0]
-    slot = np.int64(0)
+    slot = i64(0)
     if mode.vote:
         while store.set[slot] == NONE or not in_graph(store, store.set[slot], start):
             slot += 1
@@ -185,7 +183,7 @@ def _clean_cell(
         return False
     subgraph = current.subgraphs[root]
     candidates_of_one(
-        repairs, row, current.candidates, subgraph["top"], subgraph["total"], subgraph["n_groups"]
+        repairs, row, current.candidates, subgraph["top"], subgraph["total"], i64(subgraph["n_groups"])
     )
     return True
 
@@ -195,7 +193,7 @@ def _candidates_of_set(
     store: Store, graph: Graph, mode: Mode, start: int, repairs: Repairs, row: int, own: int
 ) -> int:
     """Write the candidates of those groups of the set that are in the graph into a row."""
-    n = np.int64(0)
+    n = i64(0)
     for j in range(store.set.size):
         if store.set[j] != NONE and in_graph(store, store.set[j], start):
             store.owners[n] = store.set[j]
@@ -223,7 +221,7 @@ def _fill_cell(
         repairs.violated[row, j] = False
         store.set[j] = NONE
         if cells.applies[j, i]:
-            g = np.int64(group_find(store.groups, cells.key_lo[j, i], cells.key_hi[j, i]))
+            g = i64(group_find(store.groups, cells.key_lo[j, i], cells.key_hi[j, i]))
             if g != NONE and groups[g]["last_pane"] >= start:
                 if not groups[g]["in_graph"]:
                     enter(store, current, upcoming, with_upcoming, mode, g)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .cells import Store
 from .hashing import mix64
-from .jit import inline, jit
+from .jit import i64, inline, jit
 from .panes import window_count
 from .rank import TOP, raised
 from .table import (
@@ -63,8 +63,8 @@ CANDIDATE = np.dtype(
 
 _GENERATION, _USED, _LINKED, _START, _WHICH = 0, 1, 2, 3, 4
 _GENERATION_MAX = 2**31 - 1
-_FIRST = np.int64(0)  # slot
-_ONE = np.int64(1)  # cell
+_FIRST = i64(0)  # slot
+_ONE = i64(1)  # cell
 
 
 class Graph(NamedTuple):
@@ -165,13 +165,13 @@ def _subgraph_of(graph: Graph, g: int) -> int:
 @inline
 def find_root(subgraphs: Records, g: int) -> int:
     """Return the root of a group's tree, and halve the path to it."""
-    g = np.int64(g)
-    parent = np.int64(subgraphs[g]["parent"])
+    g = i64(g)
+    parent = i64(subgraphs[g]["parent"])
     while parent != g:
-        grandparent = np.int64(subgraphs[parent]["parent"])
+        grandparent = i64(subgraphs[parent]["parent"])
         subgraphs[g]["parent"] = grandparent
         g = grandparent
-        parent = np.int64(subgraphs[g]["parent"])
+        parent = i64(subgraphs[g]["parent"])
     return g
 
 
@@ -179,15 +179,15 @@ def find_root(subgraphs: Records, g: int) -> int:
 def find_candidate(graph: Graph, c: int) -> int:
     """Return the candidate that took over from `c` in the end, and halve the path to it."""
     candidates = graph.candidates
-    c = np.int64(c)
-    forward = np.int64(candidates[c]["forward"])
+    c = i64(c)
+    forward = i64(candidates[c]["forward"])
     while forward != NONE:
-        further = np.int64(candidates[forward]["forward"])
+        further = i64(candidates[forward]["forward"])
         if further == NONE:
             return forward
         candidates[c]["forward"] = further
         c = further
-        forward = np.int64(candidates[c]["forward"])
+        forward = i64(candidates[c]["forward"])
     return c
 
 
@@ -209,12 +209,12 @@ def _candidate_hash(root: int, value: int) -> np.uint64:
 def candidate_find(graph: Graph, root: int, value: int) -> int:
     """Return the candidate with this value in a subgraph, NONE if there is none."""
     hash = _candidate_hash(root, value)
-    c = np.int64(table_first(graph.table, hash))
+    c = i64(table_first(graph.table, hash))
     candidates = graph.candidates
     while c != NONE:
         if candidates[c]["hash"] == hash:  # the hash is a bijection of the two numbers
             return c
-        c = np.int64(candidates[c]["next"])
+        c = i64(candidates[c]["next"])
     return NONE
 
 
@@ -237,9 +237,9 @@ def _unite(store: Store, graph: Graph, a: int, b: int) -> int:
     subgraphs[small]["parent"] = large
     subgraphs[large]["n_groups"] += subgraphs[small]["n_groups"]
     candidates = graph.candidates
-    c = np.int64(subgraphs[small]["first"])
+    c = i64(subgraphs[small]["first"])
     while c != NONE:
-        following = np.int64(candidates[c]["sibling"])
+        following = i64(candidates[c]["sibling"])
         table_remove(graph.table, candidates, c)
         value = candidates[c]["value"]
         same = candidate_find(graph, large, value)
@@ -294,13 +294,13 @@ def link(store: Store, graph: Graph, mode: Mode, x: int) -> None:
         return
     if mode.vote:
         for j in range(store.set.size):
-            g = np.int64(store.members[x, j]["group"])
+            g = i64(store.members[x, j]["group"])
             if g != NONE and in_graph(store, g, start) and link_of(store, graph, x, j) == NONE:
                 _attach(store, graph, x, j, _subgraph_of(graph, g), weight)
         return
     root = NONE
     for j in range(store.set.size):
-        g = np.int64(store.members[x, j]["group"])
+        g = i64(store.members[x, j]["group"])
         if g != NONE and in_graph(store, g, start):
             other = _subgraph_of(graph, g)
             if root == NONE:
@@ -321,10 +321,10 @@ def link_one(store: Store, graph: Graph, mode: Mode, x: int) -> None:
 def link_group(store: Store, graph: Graph, mode: Mode, g: int) -> None:
     """Bring all super cells of a group into the graph."""
     j = store.groups.records[g]["column"]
-    x = np.int64(store.groups.records[g]["first_cell"])
+    x = i64(store.groups.records[g]["first_cell"])
     while x != NONE:
         link(store, graph, mode, x)
-        x = np.int64(store.members[x, j]["next"])
+        x = i64(store.members[x, j]["next"])
 
 
 @inline
@@ -375,11 +375,11 @@ def enter(store: Store, current: Graph, upcoming: Graph, with_upcoming: bool, mo
     start = current.state[_START]
     group = store.groups.records[g]
     j = group["column"]
-    x = np.int64(group["first_cell"])
+    x = i64(group["first_cell"])
     while x != NONE:
         if not cell_in_graph(store, x, start):
             store.cells[x]["cumulative"] = window_count(store, x, start)
-        x = np.int64(store.members[x, j]["next"])
+        x = i64(store.members[x, j]["next"])
     group["in_graph"] = 1
     link_group(store, current, mode, g)
     if with_upcoming:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import inline, jit
+from .jit import i64, inline, jit
 from .table import (
     NONE,
     UNLINKED,
@@ -31,22 +31,20 @@ from .table import (
     table_remove,
 )
 
-GROUP = np.dtype(
-    [
-        ("hash", np.uint64),  # low half of the 128-bit key: rule and LHS value
-        ("hash_hi", np.uint64),  # high half
-        ("last_pane", np.int64),  # of the newest cell; DEAD once the rule is deleted
-        ("other_pane", np.int64),  # of the newest cell with another value than `last`
-        ("last", np.int32),  # value of the newest cell
-        ("next", np.int32),  # in the table or the pool
-        ("first_cell", np.int32),  # of the group's super cells
-        ("n_cells", np.int32),  # how many super cells it has
-        ("recent_cell", np.int32),  # the super cell that a cell of it joined last
-        ("column", np.int16),  # which rule of the attribute; NONE if the slot is free
-        ("in_graph", np.int16),  # 1 from the first violation on
-    ],
-    align=True,
-)
+GROUP_FIELDS = [
+    ("hash", np.uint64),  # low half of the 128-bit key: rule and LHS value
+    ("hash_hi", np.uint64),  # high half
+    ("last_pane", np.int64),  # of the newest cell; DEAD once the rule is deleted
+    ("other_pane", np.int64),  # of the newest cell with another value than `last`
+    ("last", np.int32),  # value of the newest cell
+    ("next", np.int32),  # in the table or the pool
+    ("first_cell", np.int32),  # of the group's super cells
+    ("n_cells", np.int32),  # how many super cells it has
+    ("recent_cell", np.int32),  # the super cell that a cell of it joined last
+    ("column", np.int16),  # which rule of the attribute; NONE if the slot is free
+    ("in_graph", np.int16),  # 1 from the first violation on
+]
+GROUP = np.dtype(GROUP_FIELDS, align=True)
 
 DEAD = -1
 
@@ -73,12 +71,12 @@ def reserve_groups(groups: Groups, n: int) -> None:
 @inline
 def group_find(groups: Groups, lo: np.uint64, hi: np.uint64) -> int:
     """Return the group with this key, NONE if there is none. It may have left the window."""
-    g = np.int64(table_first(groups.table, lo))
+    g = i64(table_first(groups.table, lo))
     records = groups.records
     while g != NONE:
         if records[g]["hash"] == lo and records[g]["hash_hi"] == hi:
             return g
-        g = np.int64(records[g]["next"])
+        g = i64(records[g]["next"])
     return NONE
 
 

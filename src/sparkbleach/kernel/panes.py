@@ -10,12 +10,12 @@ from typing import Protocol
 
 import numpy as np
 
-from .jit import inline, jit
+from .jit import i64, inline, jit
 from .table import NONE, Pool, Records, pool_give, pool_take
 
 PANE_COUNT = np.dtype([("pane", np.int64), ("count", np.int64), ("next", np.int32)], align=True)
 
-_NEVER = np.int64(1 << 62)  # a pane
+_NEVER = i64(1 << 62)  # a pane
 
 
 class CountedCells(Protocol):
@@ -84,16 +84,16 @@ def forget_panes(store: CountedCells, x: int) -> None:
 @jit
 def _free_panes_before(store: CountedCells, x: int, start: int) -> None:
     last = NONE
-    node = np.int64(store.cells[x]["older"])
+    node = i64(store.cells[x]["older"])
     while node != NONE and store.panes[node]["pane"] >= start:
         last = node
-        node = np.int64(store.panes[node]["next"])
+        node = i64(store.panes[node]["next"])
     if last == NONE:
         store.cells[x]["older"] = NONE
     elif node != NONE:
         store.panes[last]["next"] = NONE
     while node != NONE:
-        following = np.int64(store.panes[node]["next"])
+        following = i64(store.panes[node]["next"])
         pool_give(store.pane_pool, store.panes, node)
         node = following
 
@@ -113,16 +113,16 @@ def add_counts(store: CountedCells, source: int, target: int) -> None:
     while a != NONE or b != NONE:
         if b == NONE or (a != NONE and panes[a]["pane"] > panes[b]["pane"]):
             node = a
-            a = np.int64(panes[a]["next"])
+            a = i64(panes[a]["next"])
         elif a == NONE or panes[b]["pane"] > panes[a]["pane"]:
             node = b
-            b = np.int64(panes[b]["next"])
+            b = i64(panes[b]["next"])
         else:
             node = b
-            b = np.int64(panes[b]["next"])
+            b = i64(panes[b]["next"])
             panes[node]["count"] += panes[a]["count"]
             doubled = a
-            a = np.int64(panes[a]["next"])
+            a = i64(panes[a]["next"])
             pool_give(store.pane_pool, panes, doubled)
         if last == NONE:
             head = node

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .cells import Store
 from .graph import Graph, Mode, candidate_find, cell_weight, find_root
-from .jit import jit
+from .jit import i64, jit
 from .rank import TOP
 from .table import NONE, Records
 from .values import value_less
@@ -105,9 +105,9 @@ def candidates_of_several(
     """
     values = store.values
     values.state[_STAMP] += 1
-    n_seen = np.int64(0)
-    total = np.int64(0)
-    counted_groups = np.int64(0)
+    n_seen = i64(0)
+    total = i64(0)
+    counted_groups = i64(0)
     if mode.vote:
         largest = groups[0]
         for i in range(1, n_groups):
@@ -118,14 +118,14 @@ def candidates_of_several(
             if groups[i] == largest:
                 continue
             j = store.groups.records[groups[i]]["column"]
-            x = np.int64(store.groups.records[groups[i]]["first_cell"])
+            x = i64(store.groups.records[groups[i]]["first_cell"])
             while x != NONE:
                 if not _counted(store, x, groups, i, largest):
                     weight = cell_weight(store, mode, x, start)
                     if weight > 0:
                         n_seen = _see(store, store.cells[x]["value"], weight, n_seen)
                         total += weight
-                x = np.int64(store.members[x, j]["next"])
+                x = i64(store.members[x, j]["next"])
     else:
         largest = NONE
         for i in range(n_groups):
@@ -156,12 +156,12 @@ def candidates_of_several(
         repairs.values[row, k] = NONE
         c = graph.subgraphs[largest]["top"][k]
         if c != NONE:
-            n_seen = _see(store, graph.candidates[c]["value"], np.int64(0), n_seen)
-    own_count = np.int64(0)
+            n_seen = _see(store, graph.candidates[c]["value"], i64(0), n_seen)
+    own_count = i64(0)
     for i in range(n_seen):
         value = values.scratch_list[i]
         count = values.scratch_count[value]
-        c = candidate_find(graph, largest, np.int64(value))
+        c = candidate_find(graph, largest, i64(value))
         if c != NONE:
             count += graph.candidates[c]["weight"]
         if value == own:

@@ -18,9 +18,18 @@ from numpy.typing import NDArray
 
 from .cells import MEMBER, SUPER_CELL, Store, new_store, set_hash
 from .clean import CONSTANT_BROKEN, NO_CONSTANT, Cells
-from .groups import GROUP, Groups, group_detect, group_find, group_free, group_of, reserve_groups
+from .groups import (
+    GROUP,
+    GROUP_FIELDS,
+    Groups,
+    group_detect,
+    group_find,
+    group_free,
+    group_of,
+    reserve_groups,
+)
 from .hashing import mix64
-from .jit import entry, inline, jit
+from .jit import entry, i64, inline, jit
 from .panes import PANE_COUNT, cell_add, forget_panes, forget_panes_before, window_count
 from .rank import TOP, raised
 from .repair import Repairs, candidates_of_one, no_candidates
@@ -44,7 +53,7 @@ from .values import Values, new_values, reserve_values, value_of, value_release
 
 SOLO_GROUP = np.dtype(
     [
-        *((name, GROUP.fields[name][0]) for name in GROUP.names or ()),
+        *GROUP_FIELDS,
         ("top", np.int32, (TOP,)),  # while in the graph: the best super cells, best first, then NONE
         ("total", np.int64),  # while in the graph: sum of all weights
         ("as_of", np.int64),  # the first pane of the window for which weights hold; basic windowing only
@@ -68,8 +77,8 @@ SOLO_CELL = np.dtype(
     align=True,
 )
 
-_COLUMN = np.int64(0)
-_ONE_GROUP = np.int32(1)
+_COLUMN = i64(0)
+_ONE_GROUP = i64(1)
 
 
 class Solo(NamedTuple):
@@ -162,7 +171,7 @@ def clean_solo(
 def _join(solo: Solo, basic: bool, g: int, value: int, violated: bool, pane: int, start: int) -> int:
     """Add the newest cell of a group to its super cell, and the group to the graph if it is violated."""
     group = solo.groups.records[g]
-    x = np.int64(group["recent_cell"])
+    x = i64(group["recent_cell"])
     if group["n_cells"] == 0 or solo.cells[x]["value"] != value or solo.cells[x]["group"] != g:
         x = _cell_of(solo, g, value, pane)
         group["recent_cell"] = x
@@ -203,14 +212,14 @@ def _weigh(solo: Solo, g: int, start: int) -> None:
     group["total"] = 0
     for k in range(TOP):
         group["top"][k] = NONE
-    x = np.int64(group["first_cell"])
+    x = i64(group["first_cell"])
     while x != NONE:
         weight = window_count(solo, x, start)
         solo.cells[x]["weight"] = weight
         group["total"] += weight
         if weight > 0:
             raised(solo.values, solo.cells, group["top"], x)
-        x = np.int64(solo.cells[x]["next_cell"])
+        x = i64(solo.cells[x]["next_cell"])
 
 
 @jit
@@ -218,11 +227,11 @@ def _cell_of(solo: Solo, g: int, value: int, pane: int) -> int:
     """Return the super cell of a group and a value; make it if it is new."""
     cells = solo.cells
     hash = mix64(np.uint64(g) << np.uint64(32) | np.uint64(value))
-    x = np.int64(table_first(solo.cell_table, hash))
+    x = i64(table_first(solo.cell_table, hash))
     while x != NONE:
         if cells[x]["hash"] == hash:  # the hash is a bijection of the two numbers
             return x
-        x = np.int64(cells[x]["next"])
+        x = i64(cells[x]["next"])
     x = pool_take(solo.cell_pool, cells)
     cells[x]["hash"] = hash
     cells[x]["pane"] = pane
@@ -250,7 +259,7 @@ def sweep_solo(solo: Solo, basic: bool, start: int, first: int, last: int) -> No
     for x in range(first, last):
         if solo.cells[x]["value"] == NONE:
             continue
-        g = np.int64(solo.cells[x]["group"])
+        g = i64(solo.cells[x]["group"])
         group = solo.groups.records[g]
         forget_panes_before(solo, x, start)
         if group["last_pane"] >= start:
@@ -265,7 +274,7 @@ def sweep_solo(solo: Solo, basic: bool, start: int, first: int, last: int) -> No
 def _free_cell(solo: Solo, x: int) -> None:
     cells = solo.cells
     table_remove(solo.cell_table, cells, x)
-    g = np.int64(cells[x]["group"])
+    g = i64(cells[x]["group"])
     group = solo.groups.records[g]
     before = cells[x]["prev_cell"]
     after = cells[x]["next_cell"]
@@ -279,7 +288,7 @@ def _free_cell(solo: Solo, x: int) -> None:
     if group["n_cells"] == 0:
         group_free(solo.groups, g)
     forget_panes(solo, x)
-    value_release(solo.values, np.int64(cells[x]["value"]))
+    value_release(solo.values, i64(cells[x]["value"]))
     cells[x]["value"] = NONE
     pool_give(solo.cell_pool, cells, x)
 
@@ -289,7 +298,7 @@ def hinged_store(solo: Solo) -> Store:
     n = solo.cells.size
     store = new_store(1)
     groups = np.zeros(solo.groups.records.size, GROUP)
-    for name in GROUP.names or ():
+    for name, _ in GROUP_FIELDS:
         groups[name] = solo.groups.records[name]
     cells = np.zeros(n, SUPER_CELL)
     for name in ("pane", "count", "value", "next", "older"):

@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .jit import inline, jit
+from ..errors import LimitError
+from .jit import i64, inline, jit
 
 Records = NDArray[Any]
 
-# Typed, as are the numbers in the calls below: for each type of a number Numba compiles a function anew.
-NONE = np.int64(-1)
-UNLINKED = np.int64(-2)  # `next` of a record that is in use but in no table
+NONE: int = i64(-1)
+UNLINKED: int = i64(-2)  # `next` of a record that is in use but in no table
 
 BUCKETS_MIN = 64
+_ROWS_MAX = 2**31 - 2
 _LEVEL, _BUCKETS, _ITEMS = 0, 1, 2
 _FREE, _USED, _LIVE = 0, 1, 2
 
@@ -60,7 +61,7 @@ def table_buckets(table: Table) -> int:
 @inline
 def _bucket(table: Table, hash: np.uint64) -> int:
     level = table.state[_LEVEL]
-    bucket = np.int64(hash & np.uint64(2 * level - 1))
+    bucket = i64(hash & np.uint64(2 * level - 1))
     if bucket >= table.state[_BUCKETS]:
         bucket -= level
     return bucket
@@ -168,9 +169,17 @@ def pool_live(pool: Pool) -> int:
 def grow(array: NDArray[Any], rows: int) -> None:
     """Lengthen an array in place to at least `rows` rows; new rows are zero.
 
-    In place, because a large block then moves by its page table and not by copying; by an eighth at a
-    time, because the new part is zeroed at once.
+    In place, because a large block then moves by its page table and not by copying; by a small part at a
+    time, because the new part is zeroed at once, and that would be a pause.
+
+    Raises:
+        LimitError: If there would be more rows than a 32-bit number can name.
     """
-    if rows > array.shape[0]:
-        rows = max(rows, array.shape[0] + array.shape[0] // 8, 256)
-        array.resize((rows, *array.shape[1:]), refcheck=False)
+    have = array.shape[0]
+    if rows > have:
+        if rows > _ROWS_MAX and array.dtype != np.uint8:
+            raise LimitError(
+                f"the state would need {rows:,} records of one kind, and {_ROWS_MAX:,} is the limit; "
+                "choose a smaller window, or basic windowing"
+            )
+        array.resize((max(rows, have + have // 32 + 256), *array.shape[1:]), refcheck=False)

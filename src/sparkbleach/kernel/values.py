@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .hashing import U8, U64
-from .jit import entry, inline, jit
+from .jit import entry, i64, inline, jit
 from .table import (
     NONE,
     Pool,
@@ -118,9 +118,9 @@ def _size_class(length: int) -> tuple[int, int]:
 
 @jit
 def _arena_read(arena: U8, at: int) -> int:
-    n = np.int64(0)
+    n = i64(0)
     for i in range(7, -1, -1):
-        n = (n << 8) | np.int64(arena[at + i])
+        n = (n << 8) | i64(arena[at + i])
     return n
 
 
@@ -151,7 +151,7 @@ def _prefix(data: U8, at: int, length: int) -> int:
         if i < length:
             code |= np.uint64(data[at + i])
     # Flipping the top bit makes the order of unsigned numbers that of signed ones.
-    return np.int64(np.int64(code >> np.uint64(1)) - (1 << 62)) * 2 + np.int64(code & np.uint64(1))
+    return i64(i64(code >> np.uint64(1)) - (1 << 62)) * 2 + i64(code & np.uint64(1))
 
 
 @inline
@@ -160,11 +160,11 @@ def value_of(values: Values, column: Column, i: int) -> int:
     lo = column.lo[i]
     hi = column.hi[i]
     records = values.records
-    v = np.int64(table_first(values.table, lo))
+    v = i64(table_first(values.table, lo))
     while v != NONE:
         if records[v]["hash"] == lo and records[v]["hash_hi"] == hi:
             return v
-        v = np.int64(records[v]["next"])
+        v = i64(records[v]["next"])
     return _value_new(values, column, i)
 
 
@@ -229,7 +229,7 @@ def recycle_values(values: Values) -> None:
     v = values.state[_PENDING]
     values.state[_PENDING] = NONE
     while v != NONE:
-        following = np.int64(records[v]["next"])
+        following = i64(records[v]["next"])
         if records[v]["length"] != NONE:
             size_class, _ = _size_class(records[v]["length"])
             _arena_write(values.arena, records[v]["offset"], values.arena_free[size_class])

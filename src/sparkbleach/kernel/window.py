@@ -12,12 +12,10 @@ thereby become equal are added together, and what nothing refers to any more is 
 
 from __future__ import annotations
 
-import numpy as np
-
 from .cells import Store, cell_find, cell_free, cell_leave, set_hash
 from .graph import Graph, Mode, cell_in_graph, hand_over, link, link_one, unlink
 from .groups import DEAD
-from .jit import entry, inline, jit
+from .jit import entry, i64, inline, jit
 from .panes import add_counts, forget_panes_before, window_count
 from .table import NONE, table_insert, table_remove
 
@@ -51,7 +49,7 @@ def _tidy(store: Store, target: Graph, other: Graph, mode: Mode, x: int, start: 
     alive = 0
     dead = 0
     for j in range(store.set.size):
-        g = np.int64(store.members[x, j]["group"])
+        g = i64(store.members[x, j]["group"])
         if g == NONE:
             store.set[j] = NONE
         elif store.groups.records[g]["last_pane"] >= start:
@@ -73,7 +71,7 @@ def _tidy(store: Store, target: Graph, other: Graph, mode: Mode, x: int, start: 
 @jit
 def _without_dead_groups(store: Store, target: Graph, other: Graph, mode: Mode, x: int) -> int:
     """Take the groups that are not in `store.set` out of a super cell; return what it is then."""
-    value = np.int64(store.cells[x]["value"])
+    value = i64(store.cells[x]["value"])
     hash = set_hash(store.set, value)
     same = cell_find(store, hash, value)
     if same != NONE:

@@ -1,0 +1,43 @@
+# Every target sets up its own virtual environment on first use. PYTHON chooses the interpreter (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+setup: $(READY) ## Make the virtual environment
+
+test: $(READY) ## Run the tests, with coverage
+	$(BIN)/pytest --cov --cov-report=term:skip-covered --cov-fail-under=90 -m "not nightly"
+
+test-nightly: $(READY) ## Run all tests, with thousands of random streams
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest
+
+lint: $(READY) ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench-kernel: $(READY) ## Measure the kernel on one core (about two minutes)
+	$(BIN)/python -m bench.kernel
+
+clean: ## Remove everything that the other targets made
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: help setup test test-nightly lint format bench-kernel clean
