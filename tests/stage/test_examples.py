@@ -55,7 +55,7 @@ class TestWorkedExampleOne:
         assert got == list(expected)
 
     def test_reasons(self) -> None:
-        """The fifth tuple is a tie of one b and two c less in basic, and four cells stronger in Bleach."""
+        """For the fifth tuple basic windowing sees b c c and keeps c; Bleach has counted three b and two c."""
         basic = Engine(KEY_VALUE, ["k -> v"], window=Window(4, 2), windowing="basic")
         bleach = Engine(KEY_VALUE, ["k -> v"], window=Window(4, 2), windowing="bleach")
         tuples = [(1, value) for value in "bbbcc"]

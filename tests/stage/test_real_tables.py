@@ -27,7 +27,7 @@ def load(table: str, name: str) -> pa.RecordBatch:
     path = DATA / table / f"{name}.csv"
     if not path.exists():
         pytest.skip(f"the real tables are not beside this clone: no {path}")
-    names = path.open(encoding="utf-8").readline().strip().split(",")
+    names = path.read_text(encoding="utf-8").partition("\n")[0].strip().split(",")
     options = pa.csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
         null_values=NULLS[table],

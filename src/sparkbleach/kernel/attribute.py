@@ -239,19 +239,18 @@ class HingedAttribute(Attribute):
         #: the violation graph after the next slide; means something while `sweeping`
         self.upcoming: Graph = new_graph(1)
         clear_graph(self.current, self._store, self.start)
+        clear_graph(self.upcoming, self._store, self.start_after_slide)
 
     @property
     def store(self) -> Store:
         """All that is known of its cells."""
         return self._store
 
-    def _begin_sweep(self) -> None:
-        super()._begin_sweep()
-        clear_graph(self.upcoming, self._store, self.start_after_slide)
-
     def _slide(self) -> None:
         super()._slide()
         self.current, self.upcoming = self.upcoming, self.current
+        # Now, and not when the sweep begins, so that it gets its room little by little.
+        clear_graph(self.upcoming, self._store, self.start_after_slide)
 
     def _reserve(self, n_tuples: int, n_bytes: int) -> None:
         reserve_store(self._store, n_tuples, n_bytes)
@@ -298,6 +297,7 @@ class HingedAttribute(Attribute):
         """Build the graph anew from the super cells."""
         self.sweeping = False
         clear_graph(self.current, self._store, self.start)
+        clear_graph(self.upcoming, self._store, self.start_after_slide)
         reserve_graph(self.upcoming, self._store, self.mode, 1)
         self._build(self.current, self.upcoming, 0, int(pool_used(self.cell_pool)))
 
