@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 
 import numpy as np
@@ -9,14 +10,13 @@ import pyarrow as pa
 
 from .condition import Conditions
 from .config import DEFAULT_WINDOW, Window, check_repair, check_windowing
-from .errors import ConfigError, RuleError, SchemaError
-from .kernel import attribute as kernel
-from .kernel.attribute import Attribute, HingedAttribute, SoloAttribute
+from .errors import ConfigError, RuleError, RuleWarning, SchemaError
+from .kernel.attribute import Attribute, HingedAttribute, PaneWindow, SoloAttribute
 from .kernel.graph import Mode
 from .rule import CheckedRule, Rule, check_rules
 from .stage.apply import BatchColumns, LiveRule, Mask, apply_rules
 from .stage.audit import RepairedColumn, audit_batch, audit_schema, repaired_column
-from .stage.encode import take
+from .stage.encode import can_take, take
 from .stage.snapshot import Snapshot, pack, unpack
 
 
@@ -48,7 +48,11 @@ class Engine:
     ) -> None:
         if id is not None and schema.names.count(id) != 1:
             raise ConfigError(
-                f"id: the schema has no single attribute {id!r}; it has {', '.join(schema.names)}"
+                f"id: the schema has no single attribute {id!r}; choose one of {', '.join(schema.names)}"
+            )
+        if id is not None and not can_take(schema.field(id).type):
+            raise ConfigError(
+                f"id: {id!r} is of type {schema.field(id).type}; cast it to a plain type before"
             )
         self.schema = schema
         self.id = id
@@ -218,7 +222,9 @@ class Engine:
             state.load(arrays)
             engine._states[name] = state
             engine._rules[name] = [None] * n_columns
-        checked_rules = check_rules([rule for *_, rule in saved.rules], saved.schema)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuleWarning)  # it was given when the rules came
+            checked_rules = check_rules([rule for *_, rule in saved.rules], saved.schema)
         for (attribute, j, serial, repairs, _), checked in zip(saved.rules, checked_rules, strict=True):
             engine._rules[attribute][j] = LiveRule(checked, serial)
             engine._repairs[checked.rule.id] = repairs
@@ -231,9 +237,9 @@ class Engine:
 
     def _new_state(self, kind: type[Attribute]) -> Attribute:
         mode = Mode(basic=self.windowing == "basic", vote=self.repair == "vote")
-        window = kernel.Window(0, 1)
+        window = PaneWindow(0, 1)
         if self.window:
-            window = kernel.Window(self.window.slide, self.window.size // self.window.slide)
+            window = PaneWindow(self.window.slide, self.window.size // self.window.slide)
         return kind(mode, window, self.position)
 
     def _add(self, checked: CheckedRule) -> None:
@@ -265,6 +271,11 @@ class Engine:
         return {live.id: mask for live, mask in zip(self._conditional, masks, strict=True)}
 
     def _check_schema(self, batch: pa.RecordBatch) -> None:
+        if not isinstance(batch, pa.RecordBatch):
+            raise SchemaError(
+                f"batch at position {self.position}: it is a {type(batch).__name__}; "
+                "give a pyarrow.RecordBatch (of a table: each of table.to_batches())"
+            )
         if batch.schema.names != self.schema.names or batch.schema.types != self.schema.types:
             raise SchemaError(
                 f"batch at position {self.position}: its schema is ({_told(batch.schema)}), "

@@ -111,7 +111,9 @@ def _samples() -> dict[pa.DataType, pa.Array]:
         samples[type] = raw(cells_i, type)
     for type in _DECIMALS:
         most = 10**type.precision - 1
-        samples[type] = pa.array([*(_exactly(n, type.scale) for n in (0, 1, -1, 7, most, -most, 0)), None], type)
+        samples[type] = pa.array(
+            [*(_exactly(n, type.scale) for n in (0, 1, -1, 7, most, -most, 0)), None], type
+        )
     texts = ["", "a", None, "é", "\U0001f600", "a", "exactly8", "12345678a", "12345678b", "x" * 5_000, "a\0"]
     for type in _TEXTS:
         samples[type] = pa.array(texts, type)
@@ -193,7 +195,9 @@ class TestRoundTrip:
         """The kernel's order of values is that of the type."""
         cells = present(array)
         if cells.type in _COUNTED:
-            check_order(cells, cells.view(pa.int32() if cells.type.bit_width == 32 else pa.int64()).to_pylist())
+            check_order(
+                cells, cells.view(pa.int32() if cells.type.bit_width == 32 else pa.int64()).to_pylist()
+            )
         else:
             check_order(cells, cells.to_pylist())
 
@@ -272,7 +276,9 @@ class TestOrder:
         assert round_trip(array).to_pylist() == cells
 
     @pytest.mark.parametrize("type", _TEXTS, ids=str)
-    @given(cells=st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=12), max_size=12))
+    @given(
+        cells=st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=12), max_size=12)
+    )
     @example(cells=["\uffff", "\U00010000", "\ue000", "\U0010ffff", "\0", ""])
     @example(cells=["12345678", "123456789", "1234567", "12345678\0", "1234567é"])
     def test_text(self, type: pa.DataType, cells: list[str]) -> None:
@@ -331,7 +337,12 @@ class TestArrays:
         values, first = numbered(pa.array(["x", "y"]))
         values, second = numbered(pa.array(["pad", "y", "z", "x"]).slice(1), values)
         assert second.tolist() == [first[1], 2, first[0]]
-        assert decode(values, np.array([2, 0, 1, 0], np.int32), pa.string()).to_pylist() == ["z", "x", "y", "x"]
+        assert decode(values, np.array([2, 0, 1, 0], np.int32), pa.string()).to_pylist() == [
+            "z",
+            "x",
+            "y",
+            "x",
+        ]
 
     def test_bits_of_booleans(self) -> None:
         """Booleans are read bit by bit from any offset."""
@@ -379,7 +390,7 @@ class TestRender:
             ),
             (
                 pa.array([dt.datetime(2024, 1, 2, 3, tzinfo=dt.UTC)], pa.timestamp("s", "Europe/Paris")),
-                ["2024-01-02 04:00:00+0100"],
+                ["2024-01-02 03:00:00Z"],
             ),
             (pa.array([5, None, -7], pa.int64()).view(pa.duration("ms")), ["5 ms", None, "-7 ms"]),
             (pa.array([5], pa.int64()).view(pa.duration("ns")), ["5 ns"]),

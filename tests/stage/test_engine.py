@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -45,9 +46,7 @@ def batch(tuples: Iterable[Sequence[Any]], schema: pa.Schema = SCHEMA) -> pa.Rec
 def started(**options: Any) -> Engine:
     """Return an engine that has seen some tuples, with repairs in both attributes."""
     engine = Engine(SCHEMA, RULES, **options)
-    engine.process(
-        batch([("a", 1, "x", "p"), ("b", 1, "x", "p"), ("c", 1, "y", "q"), ("d", 2, "z", None)])
-    )
+    engine.process(batch([("a", 1, "x", "p"), ("b", 1, "x", "p"), ("c", 1, "y", "q"), ("d", 2, "z", None)]))
     return engine
 
 
@@ -104,7 +103,7 @@ class TestRefusals:
         """Deleting an unknown id is refused with the live ids in the message, and changes nothing."""
         engine = started()
         before = engine.snapshot()
-        with pytest.raises(RuleError, match="'nothing'.*no live rule has this id.*'kv', 'kw'"):
+        with pytest.raises(RuleError, match=r"'nothing'.*no live rule has this id.*'kv', 'kw'"):
             engine.delete_rule("nothing")
         assert engine.snapshot() == before
         assert engine.version == 1
@@ -130,6 +129,7 @@ class TestRefusals:
 
     @staticmethod
     def goes_on_like_another(engine: Engine) -> None:
+        """Assert that the engine cleans as one that was never asked for what was refused."""
         more = batch([("e", 1, "y", "p"), ("f", 2, "y", "q"), ("g", 2, "z", "q")])
         clean, audit = engine.process(more)
         expected_clean, expected_audit = started().process(more)
@@ -347,7 +347,10 @@ class TestBatches:
         for at in (0, 2, 3, 4):
             assert clean.column(at).equals(stream.column(at))
         changed = [
-            i for i, (old, new) in enumerate(zip(*(b.column(1).to_pylist() for b in (stream, clean)), strict=True))
+            i
+            for i, (old, new) in enumerate(
+                zip(*(b.column(1).to_pylist() for b in (stream, clean)), strict=True)
+            )
             if old != new
         ]
         assert changed == audit.column("position").to_pylist()
@@ -358,7 +361,7 @@ class TestBatches:
     def test_input_is_not_touched(self) -> None:
         """The batch that was given is the same afterwards, and the clean one does not share repairs."""
         stream = batch([("a", 1, v, "p") for v in "xxyx"])
-        copy = batch(stream.to_pylist() and [tuple(row.values()) for row in stream.to_pylist()])
+        copy = batch([tuple(row.values()) for row in stream.to_pylist()])
         clean, _ = Engine(SCHEMA, RULES).process(stream)
         assert stream.equals(copy)
         assert clean.column("v").to_pylist() == ["x"] * 4
@@ -404,11 +407,11 @@ STREAM_RULES = [
 def run(engine: Engine, stream: pa.RecordBatch, cuts: Sequence[int]) -> tuple[pa.Table, pa.Table]:
     """Clean a stream that is cut at the given places."""
     places = [0, *sorted(cuts), stream.num_rows]
-    parts = [
-        engine.process(stream.slice(start, stop - start))
-        for start, stop in zip(places, places[1:], strict=False)
-    ]
-    return tuple(pa.Table.from_batches(list(batches)).combine_chunks() for batches in zip(*parts, strict=True))  # type: ignore[return-value]
+    parts = [engine.process(stream.slice(start, stop - start)) for start, stop in itertools.pairwise(places)]
+    clean, audit = (
+        pa.Table.from_batches(list(batches)).combine_chunks() for batches in zip(*parts, strict=True)
+    )
+    return clean, audit
 
 
 @MODES
@@ -527,9 +530,9 @@ def test_long_strings(rules: list[str], windowing: str, repair: str) -> None:
     assert long_audit.drop_columns(["old_value", "new_value", "candidates"]).equals(
         audit.drop_columns(["old_value", "new_value", "candidates"])
     )
-    assert [[(c["value"][-5:], c["count"]) for c in row] for row in long_audit.column("candidates").to_pylist()] == [
-        [(c["value"], c["count"]) for c in row] for row in audit.column("candidates").to_pylist()
-    ]
+    assert [
+        [(c["value"][-5:], c["count"]) for c in row] for row in long_audit.column("candidates").to_pylist()
+    ] == [[(c["value"], c["count"]) for c in row] for row in audit.column("candidates").to_pylist()]
     assert audit.num_rows > 100
     assert engine.nbytes < 40e6  # 600 values in the window, some more that Bleach windowing keeps
 
@@ -545,7 +548,9 @@ def test_values_of_all_lengths() -> None:
         some = values[start : start + 20]
         keys = list(range(start, start + len(some)))
         clean, _ = engine.process(
-            pa.RecordBatch.from_arrays([pa.array(keys * 2), pa.array(some + [None] * len(some), pa.binary())], schema=schema)
+            pa.RecordBatch.from_arrays(
+                [pa.array(keys * 2), pa.array(some + [None] * len(some), pa.binary())], schema=schema
+            )
         )
         assert clean.column("v").to_pylist() == some * 2
 
@@ -585,9 +590,7 @@ def test_no_warning_without_reason() -> None:
 def test_unusual_columns_are_refused_or_work(id: str | None, cells: pa.Array) -> None:
     """A column that cannot be cleaned or audited is refused at the start, not when state has changed."""
     attribute = "v" if id is None else "id"
-    schema = pa.schema(
-        [("k", pa.int64()), (attribute, cells.type), *([("v", pa.string())] if id else [])]
-    )
+    schema = pa.schema([("k", pa.int64()), (attribute, cells.type), *([("v", pa.string())] if id else [])])
     try:
         engine = Engine(schema, [Rule("r", "k", "v", nulls="fill")], id=id)
     except (RuleError, ConfigError):

@@ -25,7 +25,9 @@ THREE_KEYS = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64()),
 PLACE = pa.schema([("country", pa.string()), ("zip", pa.string()), ("city", pa.string())])
 
 
-def run(engine: Engine, tuples: Iterable[Sequence[Any]]) -> tuple[list[tuple[Any, ...]], list[dict[str, Any]]]:
+def run(
+    engine: Engine, tuples: Iterable[Sequence[Any]]
+) -> tuple[list[tuple[Any, ...]], list[dict[str, Any]]]:
     """Clean tuples; return them, and the audit rows."""
     names = engine.schema.names
     rows = [dict(zip(names, t, strict=True)) for t in tuples]
@@ -55,7 +57,7 @@ class TestWorkedExampleOne:
         assert got == list(expected)
 
     def test_reasons(self) -> None:
-        """For the fifth tuple basic windowing sees b c c and keeps c; Bleach has counted three b and two c."""
+        """For the fifth tuple basic windowing sees b c c; Bleach has counted three b and two c."""
         basic = Engine(KEY_VALUE, ["k -> v"], window=Window(4, 2), windowing="basic")
         bleach = Engine(KEY_VALUE, ["k -> v"], window=Window(4, 2), windowing="bleach")
         tuples = [(1, value) for value in "bbbcc"]
@@ -141,6 +143,7 @@ class TestSplit:
 
     @staticmethod
     def engine(windowing: str) -> Engine:
+        """Return an engine with a rule for each key."""
         rules = ["ra: a -> v", "rb: b -> v", "rc: c -> v"]
         return Engine(THREE_KEYS, rules, window=None, windowing=windowing)
 
@@ -293,9 +296,7 @@ class TestRepairAlgorithms:
 class TestTableaux:
     """Rules with constants and wildcards."""
 
-    FRANCE = Rule(
-        "france", ["country", "zip"], "city", tableau=[["FR", "_", "_"], ["FR", "75001", "Paris"]]
-    )
+    FRANCE = Rule("france", ["country", "zip"], "city", tableau=[["FR", "_", "_"], ["FR", "75001", "Paris"]])
 
     def test_constant_repairs_a_single_tuple(self) -> None:
         """A row with an RHS constant needs no second tuple: the constant is the repair."""

@@ -20,7 +20,7 @@ from .window import kill_column, sweep
 _CHUNK_TUPLES = 8192  # bounds the room that is reserved ahead
 
 
-class Window(NamedTuple):
+class PaneWindow(NamedTuple):
     """A sliding window in panes."""
 
     slide: int  #: tuples per pane, 0 for no window
@@ -39,7 +39,7 @@ class Attribute:
         position: Where in the stream it begins.
     """
 
-    def __init__(self, mode: Mode, window: Window, position: int) -> None:
+    def __init__(self, mode: Mode, window: PaneWindow, position: int) -> None:
         self.mode = mode
         self.window = window
         #: the pane of the newest tuple
@@ -188,7 +188,7 @@ class Attribute:
 class SoloAttribute(Attribute):
     """An attribute with a single rule."""
 
-    def __init__(self, mode: Mode, window: Window, position: int) -> None:
+    def __init__(self, mode: Mode, window: PaneWindow, position: int) -> None:
         super().__init__(mode, window, position)
         self._solo = new_solo()
 
@@ -231,7 +231,7 @@ class SoloAttribute(Attribute):
 class HingedAttribute(Attribute):
     """An attribute with several rules, whose groups share super cells: the violation graph matters."""
 
-    def __init__(self, mode: Mode, window: Window, position: int) -> None:
+    def __init__(self, mode: Mode, window: PaneWindow, position: int) -> None:
         super().__init__(mode, window, position)
         self._store = new_store(1)
         #: the violation graph of the window as it is

@@ -50,16 +50,18 @@ def inline(function: F) -> F:
     return _compile(function, no_cpython_wrapper=True, forceinline=True)
 
 
-def _compile(function: F, **options: bool) -> F:
+def _compile(function: F, **options: Any) -> F:
     # Kernel functions make no arrays, so they do without Numba's reference counts (_nrt): to count the
     # arrays of a whole store at each call took ten times as long as the work itself.
     njit = cast(Any, numba.njit)
-    compiled = njit(
-        cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, _nrt=False, **options
-    )(function)
+    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False, **options}
+    try:
+        compiled = njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder for the cache can be written: slow to start, but works
+        compiled = njit(**options)(function)
     # Numba throws a cached function away when the file of the function itself changes, but not when a
     # function that it calls does, in another file. The stamp of all kernel files does both.
-    cache = getattr(compiled, "_cache", None)  # absent when the JIT is off
-    if cache is not None:
-        cache._cache_file._source_stamp = _STAMP
+    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if cache_file is not None:  # there is none when the JIT is off
+        cache_file._source_stamp = _STAMP
     return cast(F, compiled)

@@ -71,8 +71,17 @@ def take(array: pa.Array, rows: NDArray[Any]) -> pa.Array:
     return array.take(pa.array(rows))
 
 
+def can_take(type: pa.DataType) -> bool:
+    """Tell whether `take` works for a type."""
+    try:
+        take(pa.nulls(1, type), np.zeros(1, np.int32))
+    except pa.ArrowException:
+        return False
+    return True
+
+
 def render(array: pa.Array) -> pa.Array:
-    """Return values as text for people: binary as hexadecimal digits, a duration as `5 ms`."""
+    """Return values as text: binary as hexadecimal digits, a duration as `5 ms`, zoned times in UTC."""
     type = array.type
     if pa.types.is_string(type):
         return array
@@ -83,6 +92,10 @@ def render(array: pa.Array) -> pa.Array:
     if pa.types.is_duration(type):
         counts = array.cast(pa.int64()).cast(pa.string())
         return pc.binary_join_element_wise(counts, type.unit, " ")
+    if pa.types.is_timestamp(type) and type.tz is not None:
+        # Without the zone, which this machine may not know.
+        utc = array.view(pa.timestamp(type.unit)).cast(pa.string())
+        return pc.binary_join_element_wise(utc, "Z", "")
     return array.cast(pa.string())
 
 
@@ -174,6 +187,8 @@ def _bytes(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         return cells.reshape(-1), np.arange(n + 1, dtype=np.int64) * width
     if pa.types.is_fixed_size_binary(type):
         width = type.byte_width
+        if width == 0:
+            return _NO_DATA, np.zeros(n + 1, np.int64)
         cells = _raw(array, np.dtype((np.uint8, width)))
         return np.ascontiguousarray(cells).reshape(-1), np.arange(n + 1, dtype=np.int64) * width
     if _is_view(type):
