@@ -6,7 +6,9 @@ A stream like the paper's, 10 % dirty, windows of 2 M tuples that slide by 1 M. 
 2. pauses: all eight rules, calls of 1,000 tuples; the longest call counts;
 3. the engine: rules r0 to r5, from Arrow batch to clean batch and audit.
 
-Generating the stream is not measured. `--tuples` shortens a run; the figures then mean less.
+Each run has a process of its own. The first is made three times and the fastest counts, because what
+disturbs a run only ever makes it slower; all three are told. Generating the stream is not measured.
+`--tuples` shortens the runs; the figures then mean less.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +46,7 @@ class Run:
     #: the size of the state in bytes, each half window
     state_bytes: list[int] = field(default_factory=list)
     super_cells: int = 0
+    peak_mb: float = 0.0
 
     @property
     def tuples_per_s(self) -> float:
@@ -80,7 +85,19 @@ def run(
     batch_tuples: int,
     title: str,
 ) -> Run:
-    """Send the stream through an engine, call by call."""
+    """Send the stream through an engine, call by call, in a new process."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(_run, call, n_rules, n_tuples, batch_tuples, title).result()
+
+
+def _run(
+    call: Callable[[Engine, pa.RecordBatch], float],
+    n_rules: int,
+    n_tuples: int,
+    batch_tuples: int,
+    title: str,
+) -> Run:
+    compile_kernel()
     engine = new_engine(n_rules)
     stream = SalesStream(seed=7)
     result = Run()
@@ -105,6 +122,7 @@ def run(
         gc.unfreeze()
     result.n_tuples = n_tuples
     result.super_cells = engine.super_cells
+    result.peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return result
 
 
@@ -144,11 +162,13 @@ def main() -> None:
 
     print(f"kernel ready after {compile_kernel():.1f} s (compiled once, then read from the cache)")
 
-    fast = run(kernel_call, 6, n_tuples, 50_000, "throughput")
+    runs = [run(kernel_call, 6, n_tuples, 50_000, "throughput") for _ in range(3)]
+    fast = max(runs, key=lambda one: one.tuples_per_s)
     ns = 1e9 / fast.tuples_per_s
     print(f"\nthroughput, r0-r5, batches of 50,000, {n_tuples / 1e6:.0f} M tuples")
     print(f"  tuples/s                {fast.tuples_per_s:12,.0f}   goal {GOAL_TUPLES_PER_S:,}: ", end="")
     print(told(fast.tuples_per_s >= GOAL_TUPLES_PER_S))
+    print(f"  all three runs          {'  '.join(f'{one.tuples_per_s:,.0f}' for one in runs)}")
     print(f"  ns per tuple            {ns:12.0f}   ", end="")
     print(f"of that encoding and hashing {fast.encode_s / n_tuples * 1e9:.0f}")
     print(f"  ns per tuple and rule   {ns / 6:12.0f}")
@@ -176,7 +196,7 @@ def main() -> None:
     whole = run(engine_call, 6, n_tuples // 3, 50_000, "engine")
     print(f"\nEngine.process, clean batch and audit, r0-r5, batches of 50,000, {n_tuples / 3e6:.0f} M tuples")
     print(f"  tuples/s                {whole.tuples_per_s:12,.0f}")
-    print(f"\npeak memory of the process  {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    print(f"  peak memory             {whole.peak_mb:12.0f} MB")
 
 
 if __name__ == "__main__":

@@ -599,3 +599,18 @@ def test_unusual_columns_are_refused_or_work(id: str | None, cells: pa.Array) ->
     clean, _ = engine.process(pa.RecordBatch.from_arrays(columns, schema=schema))
     assert clean.column("v")[2] == clean.column("v")[0]
     assert engine.position == 3
+
+
+def test_a_restored_engine_does_not_warn_again() -> None:
+    """Rules that say the same thing are warned of when they come, not when a snapshot is restored."""
+    schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
+    with pytest.warns(RuleWarning):
+        engine = Engine(schema, ["a: k -> v", "b: k -> v"])
+    assert Engine.restore(engine.snapshot()).rules == engine.rules
+
+
+def test_a_table_is_refused() -> None:
+    """What is not a record batch is refused with the remedy."""
+    schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
+    with pytest.raises(SchemaError, match="to_batches"):
+        Engine(schema, ["k -> v"]).process(schema.empty_table())

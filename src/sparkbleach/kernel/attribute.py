@@ -17,7 +17,7 @@ from .table import NONE, Pool, grow, pool_live, pool_used
 from .values import Values, recycle_values
 from .window import kill_column, sweep
 
-_CHUNK_TUPLES = 8192  # bounds the room that is reserved ahead
+_CHUNK_TUPLES = 32_768  # bounds the room that is reserved ahead
 
 
 class PaneWindow(NamedTuple):

@@ -110,8 +110,10 @@ def reserve_graph(graph: Graph, store: Store, mode: Mode, n_tuples: int) -> None
     """Make room for what `n_tuples` more tuples, and the entry of any group, can need."""
     slots = store.set.size if mode.vote else 1
     grow(graph.subgraphs, store.groups.records.shape[0])
-    unlinked = pool_live(store.cell_pool) * slots - int(graph.state[_LINKED])
-    candidates = int(graph.state[_USED]) + unlinked + n_tuples * slots
+    links = pool_live(store.cell_pool) * slots
+    unlinked = links - int(graph.state[_LINKED])
+    # At least as many as there are links, always: a graph that is cleared then needs no more room at once.
+    candidates = max(int(graph.state[_USED]) + unlinked, links) + n_tuples * slots
     grow(graph.candidates, candidates)
     grow(graph.table.heads, candidates + 1)
 

@@ -163,11 +163,17 @@ def add_to_group_keys(
         at: Which attribute; they must be taken in order.
         n_attributes: How many there are; with the last one the keys are ready.
     """
-    seed = np.uint64(serial)
+    seed_lo = mix64(np.uint64(2 * serial + 1))
+    seed_hi = mix64(np.uint64(2 * serial + 2))
+    if n_attributes == 1:  # the hash of the cell is mixed well already
+        for i in range(lo.size):
+            lo[i] = cell_lo[i] ^ seed_lo
+            hi[i] = cell_hi[i] ^ seed_hi
+        return
     length = np.uint64(16 * n_attributes)
     for i in range(lo.size):
-        h1 = lo[i] if at else seed
-        h2 = hi[i] if at else seed
+        h1 = lo[i] if at else seed_lo
+        h2 = hi[i] if at else seed_hi
         h1, h2 = _round(h1, h2, cell_lo[i], cell_hi[i])
         if at == n_attributes - 1:
             h1, h2 = _finish(h1, h2, length)

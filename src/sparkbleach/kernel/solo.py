@@ -49,7 +49,7 @@ from .table import (
     table_items,
     table_remove,
 )
-from .values import Values, new_values, reserve_values, value_of, value_release
+from .values import Values, is_value, new_values, reserve_values, value_of, value_release
 
 SOLO_GROUP = np.dtype(
     [
@@ -138,8 +138,10 @@ def clean_solo(
                 no_candidates(repairs, n_repairs)
                 changed = True
         elif cells.column.valid[i]:
-            value = value_of(solo.values, cells.column, i)
             g = group_of(solo.groups, cells.key_lo[0, i], cells.key_hi[0, i], _COLUMN, start)
+            value = i64(solo.groups.records[g]["last"])  # most often the same again
+            if value == NONE or not is_value(solo.values, value, cells.column, i):
+                value = value_of(solo.values, cells.column, i)
             violated = group_detect(solo.groups, g, value, pane, start)
             x = _join(solo, basic, g, value, violated, pane, start)
             if violated:

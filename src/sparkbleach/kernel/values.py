@@ -155,16 +155,20 @@ def _prefix(data: U8, at: int, length: int) -> int:
 
 
 @inline
+def is_value(values: Values, v: int, column: Column, i: int) -> bool:
+    """Tell whether value `v` is the one in row `i`."""
+    record = values.records[v]
+    return record["hash"] == column.lo[i] and record["hash_hi"] == column.hi[i]
+
+
+@inline
 def value_of(values: Values, column: Column, i: int) -> int:
     """Return the number of the value in row `i`, which must not be null; add it if it is new."""
-    lo = column.lo[i]
-    hi = column.hi[i]
-    records = values.records
-    v = i64(table_first(values.table, lo))
+    v = i64(table_first(values.table, column.lo[i]))
     while v != NONE:
-        if records[v]["hash"] == lo and records[v]["hash_hi"] == hi:
+        if is_value(values, v, column, i):
             return v
-        v = i64(records[v]["next"])
+        v = i64(values.records[v]["next"])
     return _value_new(values, column, i)
 
 
