@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ class PaneWindow(NamedTuple):
     n_panes: int  #: panes per window
 
 
-class Attribute:
+class Attribute(ABC):
     """The state machine of one attribute: batches of cells in, repairs out.
 
     Lets the window reach each tuple before that tuple is looked at, and spreads the sweep over the second
@@ -68,9 +69,9 @@ class Attribute:
         return max(0, self.pane - self.window.n_panes + 2)
 
     @property
+    @abstractmethod
     def store(self) -> Any:
         """The arrays that are all of the state: what else there is follows from them."""
-        raise AttributeError
 
     @property
     def values(self) -> Values:
@@ -147,25 +148,25 @@ class Attribute:
         self.sweeping = False
         self.pane += 1
 
+    @abstractmethod
     def _reserve(self, n_tuples: int, n_bytes: int) -> None:
         """Make room for what the next tuples can need."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _clean(self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int) -> int:
         """Clean tuples of one pane."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _sweep(self, first: int, last: int) -> None:
         """Sweep over slots of super cells."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_column(self) -> HingedAttribute:
         """Return an attribute with the same state and room for one more rule."""
-        raise NotImplementedError
 
+    @abstractmethod
     def delete_column(self, column: int) -> None:
         """Remove all groups of a deleted rule; its column is free for another rule."""
-        raise NotImplementedError
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
@@ -180,9 +181,9 @@ class Attribute:
         self.violations = arrays[0].copy()
         self._take_over(arrays[1:])
 
+    @abstractmethod
     def _take_over(self, arrays: list[NDArray[Any]]) -> None:
         """Put saved arrays in place of the store's."""
-        raise NotImplementedError
 
 
 class SoloAttribute(Attribute):
@@ -219,6 +220,12 @@ class SoloAttribute(Attribute):
 
     def _take_over(self, arrays: list[NDArray[Any]]) -> None:
         self._solo = load(self._solo, arrays)
+
+    def delete_column(self, column: int) -> None:  # noqa: ARG002 - there is one
+        """Forget everything: its only rule is gone."""
+        self._solo = new_solo()
+        self.violations[:] = 0
+        self.sweeping = False
 
     def with_column(self) -> HingedAttribute:
         """Return an attribute with the same state and room for one more rule."""
