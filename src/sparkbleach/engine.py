@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +20,15 @@ from .stage.audit import RepairedColumn, audit_batch, audit_schema, repaired_col
 from .stage.encode import can_take, take
 from .stage.snapshot import Snapshot, pack, unpack
 
+RuleLike = Rule | str | Mapping[str, Any]
+
 
 class Engine:
     """Clean a stream by rules, tuple by tuple, from what was seen earlier.
 
     Args:
         schema: The schema of the stream.
-        rules: The rules in force from the first tuple on, as objects or in the text form.
+        rules: The rules in force from the first tuple on: objects, texts, or mappings as in a file of rules.
         id: The attribute with each tuple's unique id, for the audit; without it the position is the id.
         window: The window that bounds the state; None keeps everything.
         windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
@@ -39,13 +42,21 @@ class Engine:
     def __init__(
         self,
         schema: pa.Schema,
-        rules: Iterable[Rule | str] = (),
+        rules: Iterable[RuleLike] = (),
         *,
         id: str | None = None,
         window: Window | None = DEFAULT_WINDOW,
         windowing: str = "bleach",
         repair: str = "class",
     ) -> None:
+        if not isinstance(schema, pa.Schema):
+            raise ConfigError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
+        if window is not None and not isinstance(window, Window):
+            raise ConfigError(
+                f"window: {window!r} is not a window; write Window.tuples(1000, slide=500) or None"
+            )
+        if isinstance(rules, str | Rule | Mapping) or not isinstance(rules, Iterable):
+            raise ConfigError(f"rules: {rules!r} is not a list of rules; put it in brackets")
         if id is not None and schema.names.count(id) != 1:
             raise ConfigError(
                 f"id: the schema has no single attribute {id!r}; choose one of {', '.join(schema.names)}"
@@ -70,7 +81,7 @@ class Engine:
         #: by RHS attribute that has a rule: its state
         self._states: dict[str, Attribute] = {}
         self._repairs: dict[str, int] = {}
-        for checked in check_rules([_as_rule(rule) for rule in rules], schema):
+        for checked in check_rules([self._as_rule(rule) for rule in rules], schema):
             self._add(checked)
         self._bind_conditions()
 
@@ -148,13 +159,13 @@ class Engine:
         self.position += batch.num_rows
         return clean, audit
 
-    def add_rule(self, rule: Rule | str) -> None:
+    def add_rule(self, rule: RuleLike) -> None:
         """Add a rule: it is in force from the next tuple on, and begins with no groups.
 
         Raises:
             RuleError: If it is wrong, or its id is that of a live rule; the engine is as it was.
         """
-        (checked,) = check_rules([_as_rule(rule)], self.schema, live=self.rules)
+        (checked,) = check_rules([self._as_rule(rule)], self.schema, live=self.rules)
         self._add(checked)
         self._bind_conditions()
         self.version += 1
@@ -177,6 +188,8 @@ class Engine:
                     self._bind_conditions()
                     self.version += 1
                     return
+        if not isinstance(id, str):
+            raise RuleError(f"rule {id!r}: cannot be deleted; give the id of a rule, a text")
         known = ", ".join(repr(rule.id) for rule in self.rules) or "none"
         raise RuleError(f"rule {id!r}: cannot be deleted, no live rule has this id; live rules: {known}")
 
@@ -230,6 +243,20 @@ class Engine:
             engine._repairs[checked.rule.id] = repairs
         engine._bind_conditions()
         return engine
+
+    def _as_rule(self, rule: RuleLike) -> Rule:
+        if isinstance(rule, str):
+            rule = Rule.parse(rule)
+        elif isinstance(rule, Mapping):
+            rule = Rule.from_dict(rule)
+        elif not isinstance(rule, Rule):
+            raise RuleError(f"rule {rule!r}: it is a {type(rule).__name__}; give a Rule, a text or a mapping")
+        if rule.rhs == self.id:
+            raise RuleError(
+                f"rule {rule.id!r}, rhs: {rule.rhs!r} is the id of the tuples, which no rule may change; "
+                "choose another RHS, or another id"
+            )
+        return rule
 
     def _live_rules(self) -> list[LiveRule]:
         live = [live for columns in self._rules.values() for live in columns if live]
@@ -285,10 +312,6 @@ class Engine:
 
 def _told(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
-
-
-def _as_rule(rule: Rule | str) -> Rule:
-    return Rule.parse(rule) if isinstance(rule, str) else rule
 
 
 def _replace(batch: pa.RecordBatch, repaired: list[RepairedColumn]) -> pa.RecordBatch:

@@ -22,7 +22,7 @@ def load_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
     """Read all rules of a YAML file, or none.
 
     The file has one key, `rules`: a list of mappings with the keys id, lhs, rhs, when, nulls and tableau, or
-    of texts such as `zip_city: zipcode -> city WHERE country = 'FR'`.
+    of texts such as `"zip_city: zipcode -> city WHERE country = 'FR'"`.
 
     Raises:
         RuleError: If the file cannot be read or is wrong anywhere; the message names the file, line and rule.
@@ -103,6 +103,11 @@ def _rule(path: str | os.PathLike[str], node: yaml.Node) -> Rule:
     if not isinstance(node, yaml.MappingNode):
         raise RuleError(
             f"{origin}: this item is not a rule; write a mapping, or a text such as zipcode -> city"
+        )
+    if len(node.value) == 1 and "->" in str(node.value[0][1].value):
+        raise RuleError(
+            f"{origin}: to YAML a text with a colon is a mapping; "
+            f'put the rule in quotes: "{node.value[0][0].value}: {node.value[0][1].value}"'
         )
     values: dict[str, Any] = {}
     nodes: dict[str, yaml.Node] = {}

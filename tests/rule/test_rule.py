@@ -740,3 +740,11 @@ def test_check_rules_takes_any_iterable() -> None:
     """Rules may come from a generator, and no rules give no checked rules."""
     assert check_rules(iter(()), SCHEMA) == ()
     assert len(check_rules(iter([Rule("r", "zipcode", "city")]), SCHEMA)) == 1
+
+
+def test_a_text_with_an_id_wants_quotes_in_yaml(tmp_path: Path) -> None:
+    """A text form with an id, written without quotes, is refused with the quoted form as the remedy."""
+    path = tmp_path / "rules.yml"
+    path.write_text("rules:\n  - zc: zipcode -> city\n")
+    with pytest.raises(RuleError, match=r'rules\.yml:2: .*put the rule in quotes: "zc: zipcode -> city"'):
+        load_rules(path)
