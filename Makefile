@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 setup: $(READY) ## Make the virtual environment
 
 test: $(READY) ## Run the tests, with coverage
-	$(BIN)/pytest --cov --cov-report=term:skip-covered --cov-fail-under=90 -m "not nightly"
+	$(BIN)/pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-nightly: $(READY) ## Run all tests, with thousands of random streams
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest

@@ -7,12 +7,16 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkbleach import Engine, Window
+from sparkbleach.kernel.attribute import HingedAttribute
 from sparkbleach.kernel.graph import Graph, find_candidate, find_root, new_graph
 from sparkbleach.kernel.table import NONE, Records, grow
+from tests.kernel.invariants import check_invariants
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -128,3 +132,24 @@ def _plain_root(subgraphs: Records, g: int) -> int:
     while subgraphs[g]["parent"] != g:
         g = int(subgraphs[g]["parent"])
     return g
+
+
+def test_generations_begin_again() -> None:
+    """When the generations of a graph are used up they begin again, and nothing of an old one comes back."""
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("v", pa.int64())])
+    rng = np.random.default_rng(3)
+    engines = [Engine(schema, ["a -> v", "b -> v"], window=Window.tuples(8, slide=4)) for _ in range(2)]
+    state = engines[1]._states["v"]
+    assert isinstance(state, HingedAttribute)
+    for step in range(20):
+        if step == 4:
+            for graph in (state.current, state.upcoming):
+                graph.state[0] = 2**31 - 3
+            state._rebuild()
+        cells = rng.integers(0, 3, (3, 5))
+        batch = pa.RecordBatch.from_arrays([pa.array(column) for column in cells], schema=schema)
+        expected, got = (engine.process(batch) for engine in engines)
+        assert got == expected
+        for engine in engines:
+            check_invariants(engine._states["v"])
+    assert all(graph.state[0] < 100 for graph in (state.current, state.upcoming))
