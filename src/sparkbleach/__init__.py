@@ -12,23 +12,35 @@ from .errors import (
     RuleError,
     RuleWarning,
     SchemaError,
+    SessionWarning,
     SnapshotError,
     SparkbleachError,
 )
 from .rule import WILDCARD, Rule
 from .rulefile import load_rules
+from .spark.session import SPARK_SETTINGS
+from .spark.topology import audit, clean, report
+from .spark.writer import Writer
+from .update import RuleUpdate
 
 __all__ = [
+    "SPARK_SETTINGS",
     "WILDCARD",
     "ConfigError",
     "Engine",
     "LimitError",
     "Rule",
     "RuleError",
+    "RuleUpdate",
     "RuleWarning",
     "SchemaError",
+    "SessionWarning",
     "SnapshotError",
     "SparkbleachError",
     "Window",
+    "Writer",
+    "audit",
+    "clean",
     "load_rules",
+    "report",
 ]

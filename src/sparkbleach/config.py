@@ -60,3 +60,10 @@ def check_windowing(windowing: str) -> str:
 def check_repair(repair: str) -> str:
     """Return a known repair algorithm."""
     return check_choice("repair", repair, REPAIRS)
+
+
+def check_threads(threads: int) -> int:
+    """Return a number of threads."""
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ConfigError(f"threads: {threads!r} is not a number of threads; give a whole number, 1 or more")
+    return threads

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from .condition import Conditions
-from .config import DEFAULT_WINDOW, Window, check_repair, check_windowing
-from .errors import ConfigError, RuleError, RuleWarning, SchemaError
+from .config import DEFAULT_WINDOW, Window, check_repair, check_threads, check_windowing
+from .errors import ConfigError, RuleError, RuleWarning, SchemaError, SnapshotError
 from .kernel.attribute import Attribute, HingedAttribute, PaneWindow, SoloAttribute
+from .kernel.clean import Cells
 from .kernel.graph import Mode
-from .rule import CheckedRule, Rule, check_rules
-from .stage.apply import BatchColumns, LiveRule, Mask, apply_rules
-from .stage.audit import RepairedColumn, audit_batch, audit_schema, repaired_column
-from .stage.encode import can_take, take
-from .stage.snapshot import Snapshot, pack, unpack
+from .kernel.saved import copied
+from .rule import CheckedRule, Rule, check_rules, columns_read
+from .stage.apply import BatchColumns, Constants, LiveRule, Mask, apply_rules
+from .stage.audit import RepairedColumn, audit_batch, audit_schema, repaired_column, replace_cells
+from .stage.encode import can_take
+from .stage.snapshot import Snapshot, from_parts, pack, to_parts, unpack
 
 RuleLike = Rule | str | Mapping[str, Any]
+R = TypeVar("R")
 
 
 class Engine:
@@ -33,6 +39,7 @@ class Engine:
         window: The window that bounds the state; None keeps everything.
         windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
         repair: `class` (over the whole subgraph) or `vote` (over the tuple's own groups).
+        threads: How many attributes are cleaned at the same time; the results do not depend on it.
 
     Raises:
         RuleError: If a rule is wrong or does not fit the schema.
@@ -48,6 +55,7 @@ class Engine:
         window: Window | None = DEFAULT_WINDOW,
         windowing: str = "bleach",
         repair: str = "class",
+        threads: int = 1,
     ) -> None:
         if not isinstance(schema, pa.Schema):
             raise ConfigError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
@@ -70,6 +78,8 @@ class Engine:
         self.window = window
         self.windowing = check_windowing(windowing)
         self.repair = check_repair(repair)
+        self.threads = check_threads(threads)
+        self._pool: ThreadPoolExecutor | None = None
         #: where the next tuple will be in the stream
         self.position = 0
         #: of the rule set: grows by one with each update
@@ -106,6 +116,11 @@ class Engine:
         return {live.id: self._repairs[live.id] for live in self._live_rules()}
 
     @property
+    def columns_read(self) -> list[str]:
+        """The columns that the live rules, their conditions and the id read, in the order of the schema."""
+        return columns_read((live.checked for live in self._live_rules()), self.schema, self.id)
+
+    @property
     def nbytes(self) -> int:
         """The size of the state in bytes."""
         return sum(state.nbytes() for state in self._states.values())
@@ -125,39 +140,26 @@ class Engine:
             SchemaError: If the batch has another schema; the engine is as it was.
         """
         self._check_schema(batch)
-        columns = BatchColumns(batch)
-        holds = self._evaluate_conditions(batch)
-        ready = [
-            (attribute, apply_rules(columns, attribute, self._rules[attribute], holds))
-            for attribute in self.schema.names
-            if attribute in self._states
-        ]
-        # Nothing that can fail on a bad batch comes after this line.
-        repaired: list[RepairedColumn] = []
-        for attribute, (cells, constants) in ready:
-            state = self._states[attribute]
-            repairs, n_repairs = state.process(cells, self.position)
-            if n_repairs:
-                rules = self._rules[attribute]
-                for j, live in enumerate(rules):
-                    if live:
-                        self._repairs[live.id] += int(repairs.violated[:n_repairs, j].sum())
-                repaired.append(
-                    repaired_column(
-                        batch.column(attribute),
-                        attribute,
-                        rules,
-                        state.values,
-                        repairs,
-                        n_repairs,
-                        constants,
-                    )
-                )
-        clean = _replace(batch, repaired)
+        repaired = self._decide(batch)
         ids = None if self.id is None else batch.column(self.id)
-        audit = audit_batch(repaired, ids, self.position, self.version, self.audit_schema)
-        self.position += batch.num_rows
-        return clean, audit
+        _, audit = audit_batch(repaired, batch, ids, self.audit_schema)
+        return replace_cells(batch, repaired), audit
+
+    def decide(self, batch: pa.RecordBatch) -> list[RepairedColumn]:
+        """Clean the next tuples of the stream, but leave it to the caller to put the new cells in place.
+
+        Args:
+            batch: The tuples. Columns that are not in `columns_read` may be missing, and the order of
+                columns does not matter.
+
+        Returns:
+            The new cells and the reasons by attribute, for `replace_cells` and `audit_batch`.
+
+        Raises:
+            SchemaError: If a column is missing, unknown or of another type; the engine is as it was.
+        """
+        self._check_columns(batch)
+        return self._decide(batch)
 
     def add_rule(self, rule: RuleLike) -> None:
         """Add a rule: it is in force from the next tuple on, and begins with no groups.
@@ -193,9 +195,182 @@ class Engine:
         known = ", ".join(repr(rule.id) for rule in self.rules) or "none"
         raise RuleError(f"rule {id!r}: cannot be deleted, no live rule has this id; live rules: {known}")
 
+    def adopt_schema(self, schema: pa.Schema) -> None:
+        """Go on with another schema: columns that no rule and not the id reads may come, go and change.
+
+        Raises:
+            SchemaError: If a column that is read is gone or of another type; the engine is as it was.
+        """
+        if not isinstance(schema, pa.Schema):
+            raise SchemaError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
+        place = f"schema from position {self.position} on"
+        for name in self.columns_read:
+            kind = self.schema.field(name).type
+            found = [other for column, other in _fields(schema) if column == name]
+            if found != [kind]:
+                now = " and ".join(map(str, found)) or "gone"
+                raise SchemaError(
+                    f"{place}: column {name!r}, which a rule or the id reads, was {kind} and is {now}; "
+                    "keep it as it was, or delete the rules that read it before"
+                )
+        live_rules = self._live_rules()
+        try:
+            checked_rules = _check_quietly([live.checked.rule for live in live_rules], schema)
+        except RuleError as error:
+            raise SchemaError(f"{place}: {error}") from error
+        self.schema = schema
+        again = {
+            live.serial: LiveRule(checked, live.serial)
+            for live, checked in zip(live_rules, checked_rules, strict=True)
+        }
+        for columns in self._rules.values():
+            columns[:] = [live and again[live.serial] for live in columns]
+        self._bind_conditions()
+
+    def report(self) -> dict[str, Any]:
+        """Return the position, the version, the counters and the size of the state, all fit for JSON."""
+        return {
+            "position": self.position,
+            "version": self.version,
+            "rules": [rule.id for rule in self.rules],
+            "violations": self.violations,
+            "repairs": self.repairs,
+            "super_cells": self.super_cells,
+            "nbytes": self.nbytes,
+        }
+
     def snapshot(self) -> bytes:
         """Return all state as bytes, for `Engine.restore`."""
-        return pack(
+        return pack(*self._parts({name: state.save() for name, state in self._states.items()}))
+
+    def snapshot_parts(self) -> tuple[bytes, list[NDArray[Any]]]:
+        """Return all state in parts, for `Engine.restore_parts`: the engine may go on at once.
+
+        Returns:
+            A header in JSON, and arrays of plain records (no objects) that share nothing with the engine.
+        """
+        return self._parts(
+            self._each(lambda name: [copied(array) for array in self._states[name].save()], self._states)
+        )
+
+    @classmethod
+    def restore(cls, data: bytes, *, threads: int = 1) -> Engine:
+        """Return an engine that goes on exactly where the one that made the snapshot was.
+
+        Args:
+            data: What `snapshot` returned.
+            threads: As for a new engine.
+
+        Raises:
+            SnapshotError: If the bytes are damaged, not a snapshot, or of another format version.
+        """
+        return cls.restore_parts(*unpack(data), threads=threads)
+
+    @classmethod
+    def restore_parts(cls, header: bytes, arrays: Sequence[NDArray[Any]], *, threads: int = 1) -> Engine:
+        """Return an engine that goes on exactly where the one that made the snapshot was.
+
+        Args:
+            header: The header that `snapshot_parts` returned.
+            arrays: The arrays that it returned, in their order; they are copied.
+            threads: As for a new engine.
+
+        Raises:
+            SnapshotError: If these are not all parts of one snapshot, or of another format version.
+        """
+        saved = from_parts(header, arrays)
+        engine = cls(
+            saved.schema,
+            id=saved.id,
+            window=saved.window,
+            windowing=saved.windowing,
+            repair=saved.repair,
+            threads=threads,
+        )
+        engine.position = saved.position
+        engine.version = saved.version
+        engine._next_serial = saved.next_serial
+        engine._states = engine._each(lambda name: engine._loaded(name, saved.states[name]), saved.states)
+        engine._rules = {name: [None] * state.n_columns for name, state in engine._states.items()}
+        checked_rules = _check_quietly([rule for *_, rule in saved.rules], saved.schema)
+        for (attribute, j, serial, repairs, _), checked in zip(saved.rules, checked_rules, strict=True):
+            engine._rules[attribute][j] = LiveRule(checked, serial)
+            engine._repairs[checked.rule.id] = repairs
+        engine._bind_conditions()
+        return engine
+
+    def close(self) -> None:
+        """End the threads; an engine that is used again starts new ones."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def _decide(self, batch: pa.RecordBatch) -> list[RepairedColumn]:
+        # Those with many rules take longest: first, so that no thread waits for them at the end.
+        attributes = sorted(self._states, key=lambda attribute: -len(self._rules[attribute]))
+        holds = self._evaluate_conditions(batch)
+        columns = BatchColumns(batch)
+        if self.threads > 1:  # before two threads ask for the same one
+            read = dict.fromkeys(
+                name
+                for attribute in attributes
+                for live in self._rules[attribute]
+                if live
+                for name in (*live.checked.rule.lhs, attribute)
+            )
+            self._each(columns.__getitem__, read)
+        ready = self._each(
+            lambda attribute: apply_rules(columns, attribute, self._rules[attribute], holds), attributes
+        )
+        # Nothing that can fail on a bad batch comes after this line.
+        decided = self._each(
+            lambda attribute: self._clean(attribute, batch.column(attribute).type, *ready[attribute]),
+            attributes,
+        )
+        repaired: list[RepairedColumn] = []
+        for attribute in self.schema.names:
+            if attribute in decided:
+                column, by_rule = decided[attribute]
+                for id, count in by_rule.items():
+                    self._repairs[id] += count
+                if column is not None:
+                    repaired.append(column)
+        self.position += batch.num_rows
+        return repaired
+
+    def _clean(
+        self, attribute: str, type: pa.DataType, cells: Cells, constants: Constants | None
+    ) -> tuple[RepairedColumn | None, dict[str, int]]:
+        """Clean one attribute; return its repairs and their number by rule.
+
+        It runs for several attributes at a time, and writes to the state of its own only.
+        """
+        state, rules = self._states[attribute], self._rules[attribute]
+        repairs, n_repairs = state.process(cells, self.position)
+        if not n_repairs:
+            return None, {}
+        by_rule = {
+            live.id: int(np.count_nonzero(repairs.violated[:n_repairs, j]))
+            for j, live in enumerate(rules)
+            if live
+        }
+        column = repaired_column(
+            type, attribute, rules, state.values, repairs, n_repairs, constants, self.position, self.version
+        )
+        return column, by_rule
+
+    def _each(self, function: Callable[[str], R], names: Iterable[str]) -> dict[str, R]:
+        """Call a function for each name, in their order or in threads."""
+        if self.threads == 1:
+            return {name: function(name) for name in names}
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads, "sparkbleach")
+        calls = {name: self._pool.submit(function, name) for name in names}
+        wait(calls.values())  # for all of them, even when one fails: none may go on behind the caller's back
+        return {name: call.result() for name, call in calls.items()}
+
+    def _parts(self, states: dict[str, list[NDArray[Any]]]) -> tuple[bytes, list[NDArray[Any]]]:
+        return to_parts(
             Snapshot(
                 schema=self.schema,
                 id=self.id,
@@ -211,38 +386,9 @@ class Engine:
                     for j, live in enumerate(columns)
                     if live
                 ],
-                states={name: state.save() for name, state in self._states.items()},
+                states=states,
             )
         )
-
-    @classmethod
-    def restore(cls, data: bytes) -> Engine:
-        """Return an engine that goes on exactly where the one that made the snapshot was.
-
-        Raises:
-            SnapshotError: If the bytes are damaged, not a snapshot, or of another format version.
-        """
-        saved = unpack(data)
-        engine = cls(
-            saved.schema, id=saved.id, window=saved.window, windowing=saved.windowing, repair=saved.repair
-        )
-        engine.position = saved.position
-        engine.version = saved.version
-        engine._next_serial = saved.next_serial
-        for name, arrays in saved.states.items():
-            n_columns = arrays[0].size
-            state = engine._new_state(SoloAttribute if n_columns == 1 else HingedAttribute)
-            state.load(arrays)
-            engine._states[name] = state
-            engine._rules[name] = [None] * n_columns
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuleWarning)  # it was given when the rules came
-            checked_rules = check_rules([rule for *_, rule in saved.rules], saved.schema)
-        for (attribute, j, serial, repairs, _), checked in zip(saved.rules, checked_rules, strict=True):
-            engine._rules[attribute][j] = LiveRule(checked, serial)
-            engine._repairs[checked.rule.id] = repairs
-        engine._bind_conditions()
-        return engine
 
     def _as_rule(self, rule: RuleLike) -> Rule:
         if isinstance(rule, str):
@@ -269,6 +415,16 @@ class Engine:
             window = PaneWindow(self.window.slide, self.window.size // self.window.slide)
         return kind(mode, window, self.position)
 
+    def _loaded(self, name: str, arrays: list[NDArray[Any]]) -> Attribute:
+        state = self._new_state(SoloAttribute if arrays[0].size == 1 else HingedAttribute)
+        try:
+            state.load(arrays)
+        except ValueError as error:
+            raise SnapshotError(
+                f"snapshot: attribute {name!r}: {error}; give all that snapshot_parts() returned"
+            ) from None
+        return state
+
     def _add(self, checked: CheckedRule) -> None:
         live = LiveRule(checked, self._next_serial)
         self._next_serial += 1
@@ -287,39 +443,61 @@ class Engine:
 
     def _bind_conditions(self) -> None:
         self._conditional = [live for live in self._live_rules() if live.checked.condition]
-        self._conditions = Conditions(
-            self.schema, [live.checked.condition for live in self._conditional if live.checked.condition]
-        )
+        conditions = [live.checked.condition for live in self._conditional if live.checked.condition]
+        #: in the order of the schema; batches for the conditions have these columns only
+        self._condition_columns = [
+            name for name in self.schema.names if any(name in condition.columns for condition in conditions)
+        ]
+        schema = pa.schema([self.schema.field(name) for name in self._condition_columns])
+        self._conditions = Conditions(schema, conditions)
 
     def _evaluate_conditions(self, batch: pa.RecordBatch) -> dict[str, Mask]:
         if not self._conditional:
             return {}
-        masks = self._conditions.evaluate(batch)
+        masks = self._conditions.evaluate(batch.select(self._condition_columns))
         return {live.id: mask for live, mask in zip(self._conditional, masks, strict=True)}
 
-    def _check_schema(self, batch: pa.RecordBatch) -> None:
+    def _check_columns(self, batch: pa.RecordBatch) -> None:
+        """Refuse a batch that lacks a column that is read, or has one that the schema does not have."""
+        self._check_batch(batch)
+        wrong = Counter(_fields(batch.schema)) - Counter(_fields(self.schema))
+        if wrong:
+            raise SchemaError(
+                f"batch at position {self.position}: its columns ({_told(wrong)}) are not those of the "
+                f"engine's schema ({_told(_fields(self.schema))}); drop or cast them before"
+            )
+        missing = [name for name in self.columns_read if name not in batch.schema.names]
+        if missing:
+            raise SchemaError(
+                f"batch at position {self.position}: it lacks {', '.join(map(repr, missing))}, which the "
+                f"rules or the id read; select at least {', '.join(map(repr, self.columns_read))}"
+            )
+
+    def _check_batch(self, batch: pa.RecordBatch) -> None:
         if not isinstance(batch, pa.RecordBatch):
             raise SchemaError(
                 f"batch at position {self.position}: it is a {type(batch).__name__}; "
                 "give a pyarrow.RecordBatch (of a table: each of table.to_batches())"
             )
+
+    def _check_schema(self, batch: pa.RecordBatch) -> None:
+        self._check_batch(batch)
         if batch.schema.names != self.schema.names or batch.schema.types != self.schema.types:
             raise SchemaError(
-                f"batch at position {self.position}: its schema is ({_told(batch.schema)}), "
-                f"the engine's is ({_told(self.schema)}); select and cast the columns before"
+                f"batch at position {self.position}: its schema is ({_told(_fields(batch.schema))}), "
+                f"the engine's is ({_told(_fields(self.schema))}); select and cast the columns before"
             )
 
 
-def _told(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
+def _check_quietly(rules: Sequence[Rule], schema: pa.Schema) -> tuple[CheckedRule, ...]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuleWarning)  # it was given when the rules came
+        return check_rules(rules, schema)
 
 
-def _replace(batch: pa.RecordBatch, repaired: list[RepairedColumn]) -> pa.RecordBatch:
-    """Return the batch with the repaired cells in place of the old ones."""
-    columns = batch.columns
-    for column in repaired:
-        at = batch.schema.get_field_index(column.attribute)
-        which = np.arange(batch.num_rows)
-        which[column.rows] = batch.num_rows + np.arange(column.rows.size)
-        columns[at] = take(pa.concat_arrays([columns[at], column.new]), which)
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+def _fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return list(zip(schema.names, schema.types, strict=True))
+
+
+def _told(fields: Iterable[tuple[str, pa.DataType]]) -> str:
+    return ", ".join(f"{name} {type}" for name, type in fields)

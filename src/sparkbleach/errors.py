@@ -29,3 +29,7 @@ class SnapshotError(SparkbleachError):
 
 class RuleWarning(UserWarning):
     """A set of rules is valid, but probably not what was meant."""
+
+
+class SessionWarning(UserWarning):
+    """A Spark session works, but slowly."""

@@ -163,6 +163,20 @@ class CheckedRule:
     wildcard_rows: tuple[tuple[pa.Scalar | None, ...], ...] | None
     constant_rows: tuple[tuple[tuple[pa.Scalar | None, ...], pa.Scalar], ...]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The attributes that it reads: LHS, RHS, and those of its condition."""
+        condition = () if self.condition is None else self.condition.columns
+        return tuple(dict.fromkeys((*self.rule.lhs, self.rule.rhs, *condition)))
+
+
+def columns_read(rules: Iterable[CheckedRule], schema: pa.Schema, id: str | None = None) -> list[str]:
+    """Return the attributes that some rules read, and the id if there is one, in the order of the schema."""
+    read = {name for checked in rules for name in checked.columns}
+    if id is not None:
+        read.add(id)
+    return [name for name in schema.names if name in read]
+
 
 def check_rules(
     rules: Iterable[Rule], schema: pa.Schema, live: Sequence[Rule] = ()

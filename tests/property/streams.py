@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -115,9 +115,9 @@ def _constants(type: pa.DataType) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def cases(draw: st.DrawFn, max_tuples: int = 60) -> Case:
-    """Draw a case."""
-    types = {name: draw(st.sampled_from(list(DOMAINS))) for name in ATTRIBUTES}
+def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] = tuple(DOMAINS)) -> Case:
+    """Draw a case with attributes of some types."""
+    types = {name: draw(st.sampled_from(choice)) for name in ATTRIBUTES}
     n_values = draw(st.integers(1, 9))
     null = draw(st.sampled_from([0, 0, 1, 4]))  # of ten
     hot = draw(st.booleans())  # skew

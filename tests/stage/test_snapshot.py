@@ -19,6 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkbleach import Engine, Rule, SnapshotError, Window
+from sparkbleach.kernel.saved import arrays_of
 from sparkbleach.stage.snapshot import FORMAT_VERSION, MAGIC
 from tests.kernel.invariants import check_invariants
 
@@ -213,6 +214,109 @@ class TestRestore:
         engine = Engine.restore(engine.snapshot())
         clean, _ = engine.process(pa.RecordBatch.from_pylist([{"k": 1, "v": None}], schema))
         assert clean.column("v").to_pylist() == [constant]
+
+
+class TestParts:
+    """A snapshot can be taken and restored in parts."""
+
+    @pytest.mark.parametrize("threads", [1, 2])
+    @pytest.mark.parametrize(("windowing", "repair", "window"), MODES)
+    def test_goes_on(self, windowing: str, repair: str, window: Window | None, threads: int) -> None:
+        """An engine that is restored from parts after every few tuples gives what one without pause gives."""
+        engine = new_engine(windowing, repair, window)
+        expected = engine.process(STREAM)
+        restored = new_engine(windowing, repair, window)
+        parts = []
+        for start in range(0, N, 7):
+            parts.append(restored.process(STREAM.slice(start, 7)))
+            restored = Engine.restore_parts(*restored.snapshot_parts(), threads=threads)
+            for state in restored._states.values():
+                check_invariants(state)
+        for at in (0, 1):
+            got = pa.Table.from_batches([part[at] for part in parts]).combine_chunks()
+            assert got.equals(pa.Table.from_batches([expected[at]]).combine_chunks())
+        assert facts(restored) == facts(engine)
+
+    def test_what_they_are(self) -> None:
+        """The header is JSON with the format version; header and arrays are those in the bytes."""
+        header, arrays = small_engine().snapshot_parts()
+        told = json.loads(header)
+        assert (told["format"], told["position"]) == (FORMAT_VERSION, 10)
+        assert sum(told["states"].values()) == len(arrays)
+        body = io.BytesIO()
+        body.write(struct.pack("<Q", len(header)) + header)
+        for array in arrays:
+            np.lib.format.write_array(body, array, allow_pickle=False)
+        assert body.getvalue() == SMALL[HEAD.size :]
+
+    def test_the_engine_may_go_on(self) -> None:
+        """Parts are as they were when they were taken, whatever the engine does before they are used."""
+        engine = small_engine()
+        header, arrays = engine.snapshot_parts()
+        before = [array.tobytes() for array in arrays]
+        for seed in range(5):
+            engine.process(stream(seed))
+        engine.delete_rule("av")
+        assert [array.tobytes() for array in arrays] == before
+        expected = Engine.restore(SMALL).process(stream(6))
+        assert Engine.restore_parts(header, arrays).process(stream(6))[1].equals(expected[1])
+
+    def test_the_parts_are_copied(self) -> None:
+        """A restored engine shares nothing with the parts: they can be used again, and may be read-only."""
+        header, arrays = small_engine().snapshot_parts()
+        for array in arrays:
+            array.flags.writeable = False
+        expected = small_engine().process(stream(6))
+        for _ in range(2):
+            assert Engine.restore_parts(header, arrays).process(stream(6))[1].equals(expected[1])
+
+    def test_arrays_are_of_the_types_that_were_compiled(self) -> None:
+        """Records from a file are aligned again when restored, so that nothing is compiled anew for them."""
+        for state, twin in zip(
+            small_engine()._states.values(), Engine.restore(SMALL)._states.values(), strict=True
+        ):
+            for array, other in zip(arrays_of(state.store), arrays_of(twin.store), strict=True):
+                assert other.dtype == array.dtype
+                assert other.dtype.isalignedstruct == array.dtype.isalignedstruct
+                assert other.flags.owndata
+
+    def test_a_header_without_its_format(self) -> None:
+        """A header that does not tell its format version, as the first release wrote it, is read."""
+        header, arrays = small_engine().snapshot_parts()
+        told = json.loads(header)
+        del told["format"]
+        restored = Engine.restore_parts(json.dumps(told).encode(), arrays)
+        assert facts(restored) == facts(small_engine())
+        assert restored.process(stream(6))[1].equals(small_engine().process(stream(6))[1])
+
+    @pytest.mark.parametrize(
+        "header", [b"", b"[]", b"{}", b"\xff", b"null", b'{"format": 1, "states": {"a": 1}}']
+    )
+    def test_wrong_header(self, header: bytes) -> None:
+        """A header from elsewhere is refused."""
+        with pytest.raises(SnapshotError, match=r"header cannot be read|calls for 1 arrays"):
+            Engine.restore_parts(header, [])
+
+    def test_other_format(self) -> None:
+        """The header of another format version is refused."""
+        header, arrays = small_engine().snapshot_parts()
+        told = json.loads(header) | {"format": FORMAT_VERSION + 1}
+        with pytest.raises(SnapshotError, match="format version 2, this release reads version 1"):
+            Engine.restore_parts(json.dumps(told).encode(), arrays)
+
+    def test_wrong_arrays(self) -> None:
+        """Arrays that are missing, too many, in another order or of another type are refused."""
+        header, arrays = small_engine().snapshot_parts()
+        for wrong in (arrays[:-1], [*arrays, arrays[0]], []):
+            with pytest.raises(SnapshotError, match=r"calls for .* arrays, there are"):
+                Engine.restore_parts(header, wrong)
+        for wrong in (
+            [arrays[0], *arrays[:0:-1]],
+            [*arrays[:-1], arrays[-1][None]],
+            [*arrays[:3], np.zeros(arrays[3].shape, np.float16), *arrays[4:]],
+        ):
+            with pytest.raises(SnapshotError, match=r"attribute '.*': these are not the arrays of a store"):
+                Engine.restore_parts(header, wrong)
 
 
 class TestRefused:

@@ -1,4 +1,4 @@
-"""The audit: one row for each changed cell, which says why."""
+"""What becomes of repairs: new cells, and the audit, which has one row for each that says why."""
 
 from __future__ import annotations
 
@@ -46,100 +46,161 @@ class RepairedColumn:
 
     Attributes:
         attribute: Which.
-        rows: The tuples whose cell changed, ascending.
+        version: The version of the rule set.
+        rows: The tuples whose cell changed, by their place in the batch.
+        positions: Their positions in the stream.
         new: The new cells.
-        audit: The columns of the audit that only this attribute's state can tell, by name.
+        why: The reasons: the columns of the audit from `rules` on, but candidates in the attribute's type.
     """
 
     attribute: str
-    rows: NDArray[np.int32]
+    version: int
+    rows: NDArray[np.int64]
+    positions: NDArray[np.int64]
     new: pa.Array
-    audit: dict[str, pa.Array]
+    why: pa.RecordBatch
+
+    def select(self, which: NDArray[np.intp], rows: NDArray[np.int64]) -> RepairedColumn:
+        """Return some of the repairs, as those of other places in a batch."""
+        return RepairedColumn(
+            self.attribute,
+            self.version,
+            rows,
+            self.positions[which],
+            take(self.new, which),
+            take_rows(self.why, which),
+        )
 
 
 def repaired_column(
-    array: pa.Array,
+    type: pa.DataType,
     attribute: str,
     rules: Sequence[LiveRule | None],
     values: Values,
     repairs: Repairs,
     n_repairs: int,
     constants: Constants | None,
+    position: int,
+    version: int,
 ) -> RepairedColumn:
-    """Turn the kernel's repairs of an attribute into new cells and the reasons for them."""
-    rows = repairs.tuple[:n_repairs]
+    """Turn the kernel's repairs of an attribute into new cells and the reasons for them.
+
+    Args:
+        type: The attribute's type.
+        attribute: Its name.
+        rules: Its rules by kernel column.
+        values: Its value dictionary.
+        repairs: What the kernel decided.
+        n_repairs: How many decisions there are.
+        constants: What pattern tableaux say.
+        position: Where the batch begins in the stream.
+        version: The version of the rule set.
+    """
+    rows = repairs.tuple[:n_repairs].astype(np.int64)
     best = repairs.values[:n_repairs, 0]
     by_constant = np.zeros(n_repairs, np.bool_)
     if constants is not None:
         by_constant = constants.winner[rows] >= 0
-    new = decode(values, best[~by_constant], array.type)
+    new = decode(values, best[~by_constant], type)
     confidence = np.ones(n_repairs)
     np.divide(repairs.counts[:n_repairs, 0], repairs.total[:n_repairs], out=confidence, where=~by_constant)
-    overruled: list[list[str]] = []
+    overruled = pa.ListArray.from_arrays(_offsets(np.zeros(n_repairs, np.int64)), pa.array([], pa.string()))
     if constants is not None and by_constant.any():
         winners = [constants.scalars[constants.winner[row]] for row in rows[by_constant]]
         decided = np.cumsum(by_constant) - 1 + len(new)
         counted = np.cumsum(~by_constant) - 1
         new = pa.concat_arrays([new, *(pa.repeat(scalar, 1) for scalar in winners)])
         new = take(new, np.where(by_constant, decided, counted))
-        overruled = [
-            constants.overruled(row) if constant else []
-            for row, constant in zip(rows, by_constant, strict=True)
-        ]
+        overruled = pa.array(
+            [
+                constants.overruled(row) if constant else []
+                for row, constant in zip(rows, by_constant, strict=True)
+            ],
+            pa.list_(pa.string()),
+        )
     candidates = repairs.values[:n_repairs]
     given = candidates != NONE
-    audit = {
-        "old_value": render(take(array, rows)),
-        "new_value": render(new),
+    counted_values = decode(values, candidates[given], type)
+    why = {
         "rules": _rule_lists(repairs.violated[:n_repairs], rules),
         "candidates": pa.ListArray.from_arrays(
             _offsets(given.sum(axis=1)),
             pa.StructArray.from_arrays(
-                [
-                    render(decode(values, candidates[given], array.type)),
-                    pa.array(repairs.counts[:n_repairs][given]),
-                ],
-                fields=list(CANDIDATE),
+                [counted_values, pa.array(repairs.counts[:n_repairs][given])], names=["value", "count"]
             ),
         ),
         "confidence": pa.array(confidence),
         "groups": pa.array(repairs.groups[:n_repairs]),
-        "decided_by": pa.array(np.array(["count", "constant"])[by_constant.astype(np.intp)], pa.string()),
-        "overruled": pa.array(overruled or [[]] * n_repairs, pa.list_(pa.string())),
+        "decided_by": pa.array(["count", "constant"]).take(pa.array(by_constant.astype(np.int8))),
+        "overruled": overruled,
     }
-    return RepairedColumn(attribute, rows, new, audit)
+    return RepairedColumn(attribute, version, rows, rows + position, new, pa.RecordBatch.from_pydict(why))
+
+
+def replace_cells(batch: pa.RecordBatch, repaired: Sequence[RepairedColumn]) -> pa.RecordBatch:
+    """Return a batch with repaired cells in place of the old ones.
+
+    Args:
+        batch: The batch that the repairs are of: all of its tuples, and at least the repaired columns.
+        repaired: The attributes with repairs.
+    """
+    columns = batch.columns
+    for column in repaired:
+        at = batch.schema.get_field_index(column.attribute)
+        which = np.arange(batch.num_rows)
+        which[column.rows] = batch.num_rows + np.arange(column.rows.size)
+        columns[at] = take(pa.concat_arrays([columns[at], column.new]), which)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def audit_batch(
-    repaired: Sequence[RepairedColumn], ids: pa.Array | None, position: int, version: int, schema: pa.Schema
-) -> pa.RecordBatch:
-    """Return the audit of a batch: by position, then by attribute in the order of the schema.
+    repaired: Sequence[RepairedColumn], batch: pa.RecordBatch, ids: pa.Array | None, schema: pa.Schema
+) -> tuple[NDArray[np.int64], pa.RecordBatch]:
+    """Return the audit of a batch, and the row that each audit row is about, in their order.
 
     Args:
         repaired: The attributes with repairs, in the order of the schema.
+        batch: The batch as it was before.
         ids: The ids of the batch's tuples; None if positions are the ids.
-        position: The position of the batch's first tuple.
-        version: The version of the rule set.
         schema: The audit's schema.
     """
     if not repaired:
-        return pa.RecordBatch.from_pylist([], schema)
+        return np.zeros(0, np.int64), pa.RecordBatch.from_pylist([], schema)
     rows = np.concatenate([column.rows for column in repaired])
-    order = pa.array(np.argsort(rows, kind="stable"))
-    sorted_rows = np.sort(rows, kind="stable")
-    positions = pa.array(sorted_rows.astype(np.int64) + position)
-    which = np.repeat(np.arange(len(repaired), dtype=np.int32), [column.rows.size for column in repaired])
-    names = pa.array([column.attribute for column in repaired])
+    order = np.argsort(rows, kind="stable")
+    rows = rows[order]
+    lengths = [column.rows.size for column in repaired]
+    which = pa.array(np.repeat(np.arange(len(repaired)), lengths)[order])
+    positions = pa.array(np.concatenate([column.positions for column in repaired])[order])
+    told = [_told(column, batch.column(column.attribute)) for column in repaired]
     columns = {
-        "id": positions if ids is None else take(ids, sorted_rows),
+        name: take(pa.concat_arrays([columns[name] for columns in told]), order) for name in told[0]
+    } | {
+        "id": positions if ids is None else take(ids, rows),
         "position": positions,
-        "attribute": names.take(pa.array(which)).take(order),
-        "version": pa.repeat(pa.scalar(version, pa.int64()), rows.size),
+        "attribute": pa.array([column.attribute for column in repaired]).take(which),
+        "version": pa.array([column.version for column in repaired], pa.int64()).take(which),
     }
-    for name in schema.names:
-        if name not in columns:
-            columns[name] = pa.concat_arrays([column.audit[name] for column in repaired]).take(order)
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    return rows, pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def take_rows(batch: pa.RecordBatch, which: NDArray[np.intp]) -> pa.RecordBatch:
+    """Return some rows of a batch."""
+    return pa.RecordBatch.from_arrays([take(column, which) for column in batch.columns], schema=batch.schema)
+
+
+def _told(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
+    """Return the columns of the audit that tell about cells, as text."""
+    candidates = column.why.column("candidates")
+    value, count = candidates.values.flatten()
+    return {
+        "old_value": render(take(old, column.rows)),
+        "new_value": render(column.new),
+        **dict(zip(column.why.schema.names, column.why.columns, strict=True)),
+        "candidates": pa.ListArray.from_arrays(
+            candidates.offsets, pa.StructArray.from_arrays([render(value), count], fields=list(CANDIDATE))
+        ),
+    }
 
 
 def _offsets(lengths: NDArray[np.int64]) -> pa.Array:

@@ -1,0 +1,1 @@
+"""Sparkbleach on Spark: the only room that imports pyspark."""

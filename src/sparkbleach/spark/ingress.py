@@ -1,0 +1,80 @@
+"""Ingress: rows in, blobs out. Stateless and parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from .blob import binary, pack
+from .plan import QUARANTINE, Plan
+from .quarantine import reasons
+
+#: `lane` is the grouping key; `partition` and `sequence` say where the rows were in the source
+INGRESS_SCHEMA = "lane int, partition int, sequence int, cells binary, rest binary, aside binary"
+
+_BLOB_ROWS_MAX = 100_000
+_BLOB_BYTES_MAX = 32 << 20
+
+ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def ingress(plan: Plan) -> ArrowFunction:
+    """Return the function that packs the rows of a partition."""
+    rest = [name for name in plan.schema.names if name not in plan.cells]
+    fields = {field.name: field for field in plan.schema}
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        partition = context.partitionId() if context else 0
+        typed = (_typed(batch, fields) for batch in batches)
+        for sequence, rows in enumerate(_gather(typed)):
+            good, aside = _set_aside(rows, plan) if plan.quarantine else (rows, None)
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([0], pa.int32()),
+                    pa.array([partition], pa.int32()),
+                    pa.array([sequence], pa.int32()),
+                    binary(pack([batch.select(plan.cells) for batch in good])),
+                    binary(pack([batch.select(rest) for batch in good]) if rest else None),
+                    binary(aside and pack([aside])),
+                ],
+                names=["lane", "partition", "sequence", "cells", "rest", "aside"],
+            )
+
+    return run
+
+
+def _typed(batch: pa.RecordBatch, fields: dict[str, pa.Field]) -> pa.RecordBatch:
+    """Return a batch in the types of the plan: times come in the time zone of the session."""
+    schema = pa.schema([fields.get(field.name, field) for field in batch.schema])
+    return batch if batch.schema.types == schema.types else batch.cast(schema)
+
+
+def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Put Arrow batches together until they are worth a blob."""
+    rows: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        rows.append(batch)
+        n_bytes = sum(part.nbytes for part in rows)
+        if sum(part.num_rows for part in rows) >= _BLOB_ROWS_MAX or n_bytes >= _BLOB_BYTES_MAX:
+            yield rows
+            rows = []
+    if rows:
+        yield rows
+
+
+def _set_aside(rows: list[pa.RecordBatch], plan: Plan) -> tuple[list[pa.RecordBatch], pa.RecordBatch | None]:
+    """Split rows into those to clean and those for the quarantine, with the reason."""
+    batch = pa.concat_batches(rows)
+    bad = pc.is_null(batch.column(plan.id))
+    if plan.corrupt:
+        bad = pc.or_(bad, pc.is_valid(batch.column(plan.corrupt)))
+    if not pc.any(bad).as_py():
+        return rows, None
+    aside = batch.filter(bad).select(plan.schema.names)
+    return [batch.filter(pc.invert(bad))], aside.append_column(QUARANTINE, reasons(aside, plan))

@@ -1,0 +1,60 @@
+"""What the stages of a topology have to know: made once on the driver, carried to the workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ..config import Window
+from ..rule import Rule
+from ..update import RuleUpdate
+
+#: the column of a cleaned DataFrame that says what was changed in the row, and why
+REPAIRS = "_repairs"
+#: the column that says why a row was set aside
+QUARANTINE = "_quarantine"
+#: in the DataFrame that leaves the lane: the report on a micro-batch, in one row of it
+REPORT = "_report"
+#: the columns that a Column in `order_by` becomes on its way to the lane
+ORDER = "_order_{}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The options of a cleaning.
+
+    Attributes:
+        schema: Of the rows, in Arrow's types.
+        id: The id column.
+        rules: The rules in force at the start.
+        updates: Rule updates that take effect before the tuple at their position.
+        order_by: The columns that say in which order the rows of a micro-batch come; none for source order.
+        cells: The columns that go to the engine, in the order of the schema; those of `order_by` last.
+        window: The window; None for none.
+        windowing: `bleach` or `basic`.
+        repair: `class` or `vote`.
+        audit: Whether the output has the column `_repairs`.
+        quarantine: Whether bad rows are set aside.
+        corrupt: The column with the text of records that could not be read, if there is one.
+        snapshot_bytes: How many bytes of deltas make a snapshot worth its while, at least.
+    """
+
+    schema: pa.Schema
+    id: str
+    rules: tuple[Rule, ...]
+    updates: tuple[RuleUpdate, ...]
+    order_by: tuple[str, ...]
+    cells: tuple[str, ...]
+    window: Window | None
+    windowing: str
+    repair: str
+    audit: bool
+    quarantine: bool
+    corrupt: str | None
+    snapshot_bytes: int
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The columns that are there for the order only."""
+        return tuple(name for name in self.order_by if name not in self.schema.names)

@@ -1,0 +1,300 @@
+"""The state of a lane in Spark's state store.
+
+The head says where the lane is. A delta is what the lane read in one micro-batch: the engine is
+deterministic, so a snapshot and the deltas after it rebuild it. Writing is spread: a snapshot is written in
+chunks over many micro-batches, and what it makes superfluous is deleted in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine import Engine
+from ..errors import SnapshotError
+
+FORMAT_VERSION = 1
+_CHUNK_BYTES = 1 << 20
+#: how many superfluous entries a micro-batch deletes at most
+_DELETIONS_MAX = 32
+
+
+Event = dict[str, Any]
+
+
+class Value(Protocol):
+    """A value of the state store."""
+
+    def get(self) -> tuple[Any, ...] | None:
+        """Return it, or None."""
+
+    def update(self, newValue: tuple[Any, ...]) -> None:
+        """Set it."""
+
+
+class Map(Protocol):
+    """A map of the state store."""
+
+    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:  # noqa: N802 -- PySpark's names
+        """Return the value of a key, or None."""
+
+    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:  # noqa: N802
+        """Set the value of a key."""
+
+    def removeKey(self, key: tuple[Any, ...]) -> None:  # noqa: N802
+        """Remove a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A snapshot in the store.
+
+    Attributes:
+        sequence: The last delta that it includes.
+        chunks: How many chunks it has.
+        bytes: How many bytes.
+    """
+
+    sequence: int
+    chunks: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class Head:
+    """Where a lane is.
+
+    Attributes:
+        stream: Names the stream, for good.
+        sequence: The number of the last delta.
+        token: Names the state after it: an engine with this token has exactly this state.
+        position: Where the next tuple will be.
+        first: The schema and the rules with which the lane began.
+        config: The options and rules given when the lane last ran.
+        snapshot: The newest whole snapshot, if there is one.
+        begun: The sequence number and the chunks so far of one that is being written.
+        delta_bytes: The bytes of the deltas after the newest snapshot, begun or whole.
+        first_delta: The oldest delta that is still there.
+        first_kept: The oldest delta that is still needed; those before it are being deleted.
+        garbage: Snapshots that are being deleted: sequence number and chunks left.
+    """
+
+    stream: str
+    first: dict[str, Any]
+    config: dict[str, Any]
+    sequence: int = 0
+    token: str = ""
+    position: int = 0
+    snapshot: Saved | None = None
+    begun: tuple[int, int] | None = None
+    delta_bytes: int = 0
+    first_delta: int = 1
+    first_kept: int = 1
+    garbage: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What a lane read in one micro-batch.
+
+    Attributes:
+        token: Names the state after it.
+        order_by: The columns the rows were sorted by.
+        events: What happened to rules and schema, before which position.
+        blobs: The cells.
+    """
+
+    token: str
+    order_by: list[str]
+    events: list[Event]
+    blobs: list[bytes]
+
+
+class LaneState:
+    """Reads and writes the state of a lane.
+
+    Args:
+        head: Where the head is stored, as text.
+        deltas: Where deltas are stored, by sequence number and part; part 0 is a header.
+        snapshots: Where snapshots are stored, by sequence number and chunk; chunk 0 is a header.
+    """
+
+    def __init__(self, head: Value, deltas: Map, snapshots: Map) -> None:
+        self._head = head
+        self._deltas = deltas
+        self._snapshots = snapshots
+
+    def read_head(self) -> Head | None:
+        """Return where the lane is; None if it has not begun.
+
+        Raises:
+            SnapshotError: If another release wrote it.
+        """
+        value = self._head.get()
+        if value is None:
+            return None
+        data = json.loads(value[0])
+        version = data.pop("format")
+        if version != FORMAT_VERSION:
+            raise SnapshotError(
+                f"checkpoint: its state has format version {version}, this release reads {FORMAT_VERSION}; "
+                "go on with the release that wrote it, or begin with a new checkpoint"
+            )
+        snapshot = data.pop("snapshot")
+        begun = data.pop("begun")
+        return Head(
+            **data,
+            snapshot=Saved(**snapshot) if snapshot else None,
+            begun=(begun[0], begun[1]) if begun else None,
+        )
+
+    def write_head(self, head: Head) -> None:
+        """Store where the lane is."""
+        self._head.update((json.dumps({"format": FORMAT_VERSION, **asdict(head)}),))
+
+    def write_delta(self, head: Head, delta: Delta) -> None:
+        """Store the next delta."""
+        head.sequence += 1
+        head.token = delta.token
+        header = {"token": delta.token, "order_by": delta.order_by, "events": delta.events}
+        parts = [len(blob) for blob in delta.blobs]
+        self._deltas.updateValue((head.sequence, 0), (json.dumps({**header, "parts": parts}).encode(),))
+        for part, blob in enumerate(delta.blobs, 1):
+            self._deltas.updateValue((head.sequence, part), (blob,))
+        head.delta_bytes += sum(parts)
+
+    def token(self, sequence: int) -> str | None:
+        """Return the token of a delta; None if it is not there."""
+        header = self._delta_header(sequence)
+        return str(header["token"]) if header else None
+
+    def read_delta(self, sequence: int) -> Delta:
+        """Return a delta.
+
+        Raises:
+            SnapshotError: If it is not there.
+        """
+        header = self._delta_header(sequence)
+        blobs = (
+            [self._deltas.getValue((sequence, part + 1)) for part in range(len(header["parts"]))]
+            if header
+            else []
+        )
+        if header is None or None in blobs:
+            raise SnapshotError(
+                f"checkpoint: delta {sequence} is missing from the state store; restore the checkpoint "
+                "directory from a copy, or begin with a new one"
+            )
+        return Delta(
+            header["token"], header["order_by"], header["events"], [bytes(blob[0]) for blob in blobs if blob]
+        )
+
+    def read_snapshot(self, saved: Saved) -> Engine:
+        """Return the engine in a snapshot.
+
+        Raises:
+            SnapshotError: If a chunk is missing or damaged.
+        """
+        header, *chunks = (self._chunk(saved.sequence, chunk) for chunk in range(saved.chunks))
+        return unchunked(header, chunks)
+
+    def write_chunk(self, sequence: int, chunk: int, data: bytes) -> None:
+        """Store a chunk of a snapshot."""
+        self._snapshots.updateValue((sequence, chunk), (data,))
+
+    def delete_some(self, head: Head) -> None:
+        """Delete some of what is not needed any more."""
+        left = _DELETIONS_MAX
+        while left > 0 and head.first_delta < head.first_kept:
+            header = self._delta_header(head.first_delta)
+            parts = len(header["parts"]) + 1 if header else 0
+            for part in range(parts):
+                self._deltas.removeKey((head.first_delta, part))
+            head.first_delta += 1
+            left -= parts + 1
+        while left > 0 and head.garbage:
+            sequence, chunks = head.garbage.pop()
+            now = min(left, chunks)
+            for chunk in range(chunks - now, chunks):
+                self._snapshots.removeKey((sequence, chunk))
+            left -= now
+            if chunks > now:
+                head.garbage.append((sequence, chunks - now))
+
+    def _delta_header(self, sequence: int) -> dict[str, Any] | None:
+        value = self._deltas.getValue((sequence, 0))
+        return json.loads(bytes(value[0])) if value else None
+
+    def _chunk(self, sequence: int, chunk: int) -> bytes:
+        value = self._snapshots.getValue((sequence, chunk))
+        data = bytes(value[0]) if value else b""
+        if len(data) < 4 or zlib.crc32(data[4:]) != int.from_bytes(data[:4], "little"):
+            raise SnapshotError(
+                f"checkpoint: chunk {chunk} of snapshot {sequence} is missing or damaged in the state store; "
+                "restore the checkpoint directory from a copy, or begin with a new one"
+            )
+        return data[4:]
+
+
+class ChunkedSnapshot:
+    """A snapshot of an engine as it is now, to be written bit by bit while the engine goes on.
+
+    Args:
+        engine: The engine.
+        sequence: The last delta that it has taken in.
+
+    Attributes:
+        n_chunks: How many chunks there are.
+        n_bytes: How many bytes in all.
+        begun: The sequence number, and how many chunks have been written.
+        chunks: Those still to be written.
+    """
+
+    def __init__(self, engine: Engine, sequence: int) -> None:
+        header, arrays = engine.snapshot_parts()
+        shapes = [[np.lib.format.dtype_to_descr(array.dtype), list(array.shape)] for array in arrays]
+        flat = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
+        self.n_chunks = 1 + sum(-(-data.size // _CHUNK_BYTES) for data in flat)
+        self.n_bytes = sum(data.size for data in flat)
+        self.begun = (sequence, 0)
+        self.chunks = self._chunks(json.dumps({"arrays": shapes, "engine": header.decode()}).encode(), flat)
+
+    def _chunks(self, header: bytes, flat: list[NDArray[np.uint8]]) -> Iterator[bytes]:
+        yield _checked(header)
+        while flat:
+            data = flat.pop(0)  # so that memory is freed as it is written
+            for first in range(0, data.size, _CHUNK_BYTES):
+                yield _checked(data[first : first + _CHUNK_BYTES].tobytes())
+
+
+def unchunked(header: bytes, chunks: list[bytes]) -> Engine:
+    """Return the engine in the chunks of a snapshot."""
+    data = json.loads(header)
+    arrays: list[NDArray[Any]] = []
+    at = 0
+    for descr, shape in data["arrays"]:
+        dtype = np.lib.format.descr_to_dtype(_tuples(descr))
+        array = np.empty(shape, dtype)
+        flat = array.reshape(-1).view(np.uint8)
+        for first in range(0, flat.size, _CHUNK_BYTES):
+            flat[first : first + _CHUNK_BYTES] = np.frombuffer(chunks[at], np.uint8)
+            at += 1
+        arrays.append(array)
+    return Engine.restore_parts(data["engine"].encode(), arrays)
+
+
+def _checked(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(4, "little") + data
+
+
+def _tuples(descr: Any) -> Any:
+    """Return a dtype's description as NumPy wants it after it went through JSON: with tuples in lists."""
+    if isinstance(descr, list):
+        return [(name, _tuples(kind), *(tuple(shape) for shape in rest)) for name, kind, *rest in descr]
+    return descr

@@ -1,0 +1,215 @@
+"""The fused topology: ingress, one lane, egress, as transformations of a DataFrame."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from ..config import DEFAULT_WINDOW, Window
+from ..engine import Engine, RuleLike
+from ..errors import ConfigError, RuleError, RuleWarning
+from ..rule import Rule, check_rules, columns_read
+from ..stage.audit import audit_schema
+from ..update import RuleUpdate, in_order
+from .egress import egress
+from .ingress import INGRESS_SCHEMA, ingress
+from .lane import LANE_SCHEMA, Lane, static_lane
+from .plan import ORDER, QUARANTINE, REPAIRS, REPORT, Plan
+from .session import check_session
+
+OrderBy = str | Column | Sequence[str | Column]
+
+#: under this name a query's progress has the report of the lane
+OBSERVATION = "sparkbleach"
+
+_SNAPSHOT_BYTES = 32 << 20
+
+
+def clean(
+    df: DataFrame,
+    rules: Iterable[RuleLike],
+    *,
+    id: str,
+    order_by: OrderBy | None = None,
+    window: Window | None = DEFAULT_WINDOW,
+    windowing: str = "bleach",
+    repair: str = "class",
+    rule_updates: Iterable[RuleUpdate | Mapping[str, Any]] = (),
+    audit: bool = True,
+    quarantine: bool = False,
+    egress_partitions: int | None = None,
+    observation: str | Observation = OBSERVATION,
+    snapshot_bytes: int = _SNAPSHOT_BYTES,
+) -> DataFrame:
+    """Return the same rows, cleaned by the rules.
+
+    Args:
+        df: A streaming or a static DataFrame.
+        rules: The rules: objects, texts, or mappings as in a file of rules.
+        id: The column with each row's unique id.
+        order_by: What says in which order the rows of a micro-batch (or of a static DataFrame) come: columns,
+            or their names; the order of the source if not given.
+        window: The window that bounds the state; None keeps everything.
+        windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
+        repair: `class` (over the whole subgraph) or `vote` (over the tuple's own groups).
+        rule_updates: Rules that are added or deleted before the tuple at a position.
+        audit: Whether to add the column `_repairs`: what was changed in the row, and why.
+        quarantine: Whether to set rows aside that have no id or could not be parsed: they are not cleaned,
+            and the column `_quarantine` says why (null in all other rows).
+        egress_partitions: In how many partitions clean rows leave; as many as the session's default
+            parallelism if not given; 1 leaves them in the lane's task, which is best for small micro-batches.
+        observation: Under which name a query's progress has the lane's report.
+        snapshot_bytes: The lane's state is written as a whole when it has read this much since the last time.
+
+    Raises:
+        RuleError: If a rule or a rule update is wrong or does not fit the schema.
+        ConfigError: If another option, or a setting of the session, is wrong.
+    """
+    check_session(df)
+    schema = _arrow_schema(df.schema)
+    updates = in_order(rule_updates)
+    engine = Engine(schema, rules, id=id, window=window, windowing=windowing, repair=repair)
+    first, added = _check_rules(engine, updates)
+    order, hidden = _order(df, order_by)
+    cells = _columns_read([*first, *added], schema) or [id]
+    cells += [name for name in order if name not in cells]
+    corrupt = df.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord") if quarantine else None
+    plan = Plan(
+        schema=schema,
+        id=id,
+        rules=first,
+        updates=updates,
+        order_by=order,
+        cells=tuple(cells),
+        window=window,
+        windowing=windowing,
+        repair=repair,
+        audit=audit,
+        quarantine=quarantine,
+        corrupt=corrupt if corrupt in df.columns else None,
+        snapshot_bytes=snapshot_bytes,
+    )
+    output_schema = _output_schema(df.schema, plan)
+    if hidden:
+        df = df.select("*", *hidden)
+    if plan.order_by and not df.isStreaming:
+        df = df.orderBy(*plan.order_by)
+    blobs = df.mapInArrow(ingress(plan), INGRESS_SCHEMA)
+    if df.isStreaming:
+        grouped = blobs.groupBy("lane")
+        cleaned = grouped.transformWithStateInPandas(Lane(plan), LANE_SCHEMA, "append", "none")
+    else:
+        in_turn = blobs.repartition(1).sortWithinPartitions("partition", "sequence")
+        cleaned = in_turn.mapInArrow(static_lane(plan), LANE_SCHEMA)
+    n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
+    if n_partitions > 1:
+        cleaned = cleaned.repartitionById(n_partitions, F.col("number") % n_partitions)
+    rows = cleaned.mapInArrow(egress(plan), output_schema)
+    return rows.observe(observation, F.max(REPORT).alias("report")).drop(REPORT)
+
+
+def audit(cleaned: DataFrame) -> DataFrame:
+    """Return the audit of a cleaned DataFrame: one row for each changed cell.
+
+    Raises:
+        ConfigError: If the DataFrame has no column `_repairs`.
+    """
+    if REPAIRS not in cleaned.columns:
+        raise ConfigError(
+            f"audit: the DataFrame has no column {REPAIRS}; give what clean(…, audit=True) returned"
+        )
+    return cleaned.select(F.explode(REPAIRS).alias(REPAIRS)).select(f"{REPAIRS}.*")
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """Return a schema in Arrow's types, with times in UTC whatever the session's time zone is."""
+    options: dict[str, Any] = {"timezone": "UTC"}
+    if "timezone" not in inspect.signature(to_arrow_schema).parameters:
+        options = {}  # PySpark 4.1 means UTC
+    return to_arrow_schema(schema, **options)
+
+
+def _check_rules(engine: Engine, updates: Sequence[RuleUpdate]) -> tuple[tuple[Rule, ...], list[Rule]]:
+    """Return the rules of an engine and those that updates will add, checked by having them all happen."""
+    rules = engine.rules
+    added = []
+    for update in updates:
+        try:
+            if update.rule is not None:
+                engine.add_rule(update.rule)
+                added.append(update.rule)
+            elif update.delete is not None:
+                engine.delete_rule(update.delete)
+        except RuleError as error:
+            raise RuleError(f"rule update at {update.at}: {error}") from error
+    return rules, added
+
+
+def _columns_read(rules: Sequence[Rule], schema: pa.Schema) -> list[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuleWarning)  # the engine has given it
+        checked = [check_rules([rule], schema)[0] for rule in rules]
+    return columns_read(checked, schema)
+
+
+def _order(df: DataFrame, order_by: OrderBy | None) -> tuple[tuple[str, ...], list[Column]]:
+    """Return the names of the columns to order by, and those columns that have to be added for it."""
+    if order_by is None:
+        return (), []
+    given = [order_by] if isinstance(order_by, str | Column) else list(order_by)
+    names: list[str] = []
+    hidden: list[Column] = []
+    for column in given:
+        if isinstance(column, str):
+            if df.columns.count(column) != 1:
+                raise ConfigError(
+                    f"order_by: the DataFrame has no single column {column!r}; "
+                    f"choose one of {', '.join(df.columns)}"
+                )
+            names.append(column)
+        else:
+            names.append(ORDER.format(len(hidden)))
+            hidden.append(column.alias(names[-1]))
+    return tuple(names), hidden
+
+
+def _output_schema(schema: StructType, plan: Plan) -> StructType:
+    fields = [StructField(field.name, field.dataType, True, field.metadata) for field in schema]
+    if plan.audit:
+        repair = [
+            StructField(
+                field.name,
+                schema[plan.id].dataType if field.name == "id" else from_arrow_type(field.type),
+                field.nullable,
+            )
+            for field in audit_schema(pa.int64())
+        ]
+        fields.append(StructField(REPAIRS, ArrayType(StructType(repair))))
+    if plan.quarantine:
+        fields.append(StructField(QUARANTINE, StringType()))
+    fields.append(StructField(REPORT, StringType()))
+    return StructType(fields)
+
+
+def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[str, Any] | None:
+    """Return what the lane reports in the progress of a query: position, violations and repairs by rule.
+
+    Args:
+        progress: An element of `query.recentProgress`, or `query.lastProgress`.
+        observation: The name that was given to `clean`.
+
+    Returns:
+        None if the micro-batch had no rows.
+    """
+    observed = (progress["observedMetrics"] or {}).get(observation)
+    text = observed["report"] if observed else None
+    return json.loads(text.split(" ", 1)[1]) if text else None

@@ -1,0 +1,1 @@
+"""The Spark room: lane, state, topology, sources and sinks."""
