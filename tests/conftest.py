@@ -6,6 +6,9 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+NIGHTLY = PROFILE == "nightly"
+
 for name, max_examples in {"default": 300, "nightly": 5_000, "interpreted": 30}.items():
     settings.register_profile(
         name,
@@ -14,4 +17,4 @@ for name, max_examples in {"default": 300, "nightly": 5_000, "interpreted": 30}.
         suppress_health_check=list(HealthCheck),  # a case is a whole stream
         print_blob=True,
     )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.load_profile(PROFILE)

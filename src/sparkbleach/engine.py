@@ -22,7 +22,7 @@ from .kernel.saved import copied
 from .rule import CheckedRule, Rule, check_rules, columns_read
 from .stage.apply import BatchColumns, Constants, LiveRule, Mask, apply_rules
 from .stage.audit import RepairedColumn, audit_batch, audit_schema, repaired_column, replace_cells
-from .stage.encode import can_take
+from .stage.encode import can_take, plain_columns
 from .stage.snapshot import Snapshot, from_parts, pack, to_parts, unpack
 
 RuleLike = Rule | str | Mapping[str, Any]
@@ -140,7 +140,7 @@ class Engine:
             SchemaError: If the batch has another schema; the engine is as it was.
         """
         self._check_schema(batch)
-        repaired = self._decide(batch)
+        (repaired,) = self._decide([batch])
         ids = None if self.id is None else batch.column(self.id)
         _, audit = audit_batch(repaired, batch, ids, self.audit_schema)
         return replace_cells(batch, repaired), audit
@@ -158,8 +158,20 @@ class Engine:
         Raises:
             SchemaError: If a column is missing, unknown or of another type; the engine is as it was.
         """
-        self._check_columns(batch)
-        return self._decide(batch)
+        return self.decide_all([batch])[0]
+
+    def decide_all(self, batches: Sequence[pa.RecordBatch]) -> list[list[RepairedColumn]]:
+        """Do with several batches what `decide` does with one; return the repairs of each.
+
+        It is faster than one call for each, because the state of an attribute stays in the processor's cache
+        while all batches are cleaned. Columns may have dictionaries.
+
+        Raises:
+            SchemaError: If a column is missing, unknown or of another type; the engine is as it was.
+        """
+        for batch in batches:
+            self._check_columns(batch)
+        return self._decide(batches)
 
     def add_rule(self, rule: RuleLike) -> None:
         """Add a rule: it is in force from the next tuple on, and begins with no groups.
@@ -305,11 +317,11 @@ class Engine:
             self._pool.shutdown()
             self._pool = None
 
-    def _decide(self, batch: pa.RecordBatch) -> list[RepairedColumn]:
+    def _decide(self, batches: Sequence[pa.RecordBatch]) -> list[list[RepairedColumn]]:
         # Those with many rules take longest: first, so that no thread waits for them at the end.
         attributes = sorted(self._states, key=lambda attribute: -len(self._rules[attribute]))
-        holds = self._evaluate_conditions(batch)
-        columns = BatchColumns(batch)
+        holds = [self._evaluate_conditions(batch) for batch in batches]
+        columns = [BatchColumns(batch) for batch in batches]
         if self.threads > 1:  # before two threads ask for the same one
             read = dict.fromkeys(
                 name
@@ -318,46 +330,61 @@ class Engine:
                 if live
                 for name in (*live.checked.rule.lhs, attribute)
             )
-            self._each(columns.__getitem__, read)
+            self._each(lambda name: [one[name] for one in columns], read)
         ready = self._each(
-            lambda attribute: apply_rules(columns, attribute, self._rules[attribute], holds), attributes
-        )
-        # Nothing that can fail on a bad batch comes after this line.
-        decided = self._each(
-            lambda attribute: self._clean(attribute, batch.column(attribute).type, *ready[attribute]),
+            lambda attribute: [
+                apply_rules(one, attribute, self._rules[attribute], held)
+                for one, held in zip(columns, holds, strict=True)
+            ],
             attributes,
         )
-        repaired: list[RepairedColumn] = []
+        # Nothing that can fail on a bad batch comes after this line.
+        decided = self._each(lambda attribute: self._clean(attribute, ready[attribute]), attributes)
+        repaired: list[list[RepairedColumn]] = [[] for _ in batches]
         for attribute in self.schema.names:
             if attribute in decided:
-                column, by_rule = decided[attribute]
+                found, by_rule = decided[attribute]
                 for id, count in by_rule.items():
                     self._repairs[id] += count
-                if column is not None:
-                    repaired.append(column)
-        self.position += batch.num_rows
+                for part, column in zip(repaired, found, strict=True):
+                    if column is not None:
+                        part.append(column)
+        self.position += sum(batch.num_rows for batch in batches)
         return repaired
 
     def _clean(
-        self, attribute: str, type: pa.DataType, cells: Cells, constants: Constants | None
-    ) -> tuple[RepairedColumn | None, dict[str, int]]:
-        """Clean one attribute; return its repairs and their number by rule.
+        self, attribute: str, batches: list[tuple[Cells, Constants | None]]
+    ) -> tuple[list[RepairedColumn | None], dict[str, int]]:
+        """Clean one attribute; return its repairs in each batch, and their number by rule.
 
         It runs for several attributes at a time, and writes to the state of its own only.
         """
         state, rules = self._states[attribute], self._rules[attribute]
-        repairs, n_repairs = state.process(cells, self.position)
-        if not n_repairs:
-            return None, {}
-        by_rule = {
-            live.id: int(np.count_nonzero(repairs.violated[:n_repairs, j]))
-            for j, live in enumerate(rules)
-            if live
-        }
-        column = repaired_column(
-            type, attribute, rules, state.values, repairs, n_repairs, constants, self.position, self.version
-        )
-        return column, by_rule
+        type = self.schema.field(attribute).type
+        by_rule = {live.id: 0 for live in rules if live}
+        position = self.position
+        found: list[RepairedColumn | None] = []
+        for cells, constants in batches:
+            repairs, n_repairs = state.process(cells, position)
+            column = None
+            if n_repairs:
+                column = repaired_column(
+                    type,
+                    attribute,
+                    rules,
+                    state.values,
+                    repairs,
+                    n_repairs,
+                    constants,
+                    position,
+                    self.version,
+                )
+                for j, live in enumerate(rules):
+                    if live:
+                        by_rule[live.id] += int(np.count_nonzero(repairs.violated[:n_repairs, j]))
+            found.append(column)
+            position += cells.constant.size
+        return found, by_rule
 
     def _each(self, function: Callable[[str], R], names: Iterable[str]) -> dict[str, R]:
         """Call a function for each name, in their order or in threads."""
@@ -454,13 +481,13 @@ class Engine:
     def _evaluate_conditions(self, batch: pa.RecordBatch) -> dict[str, Mask]:
         if not self._conditional:
             return {}
-        masks = self._conditions.evaluate(batch.select(self._condition_columns))
+        masks = self._conditions.evaluate(plain_columns(batch.select(self._condition_columns)))
         return {live.id: mask for live, mask in zip(self._conditional, masks, strict=True)}
 
     def _check_columns(self, batch: pa.RecordBatch) -> None:
         """Refuse a batch that lacks a column that is read, or has one that the schema does not have."""
         self._check_batch(batch)
-        wrong = Counter(_fields(batch.schema)) - Counter(_fields(self.schema))
+        wrong = Counter(_plain_fields(batch.schema)) - Counter(_plain_fields(self.schema))
         if wrong:
             raise SchemaError(
                 f"batch at position {self.position}: its columns ({_told(wrong)}) are not those of the "
@@ -493,6 +520,13 @@ def _check_quietly(rules: Sequence[Rule], schema: pa.Schema) -> tuple[CheckedRul
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuleWarning)  # it was given when the rules came
         return check_rules(rules, schema)
+
+
+def _plain_fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    """Return names and types; a dictionary is as good as its values."""
+    return [
+        (name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in _fields(schema)
+    ]
 
 
 def _fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from sparkbleach.spark.state import LaneState
-
-
-class Value:
-    """A value state."""
-
-    def __init__(self) -> None:
-        self.value: tuple[Any, ...] | None = None
-
-    def get(self) -> tuple[Any, ...] | None:
-        """Return the value."""
-        return self.value
-
-    def update(self, newValue: tuple[Any, ...]) -> None:
-        """Set the value."""
-        self.value = newValue
 
 
 class Map:
@@ -46,17 +30,15 @@ class Store:
     """A state store whose versions can be kept and gone back to, as Spark's can."""
 
     def __init__(self) -> None:
-        self.head, self.deltas, self.snapshots = Value(), Map(), Map()
+        self.entries = Map()
 
     @property
     def state(self) -> LaneState:
         """The state of a lane in it."""
-        return LaneState(self.head, self.deltas, self.snapshots)
+        return LaneState(self.entries)
 
     def copy(self) -> Store:
         """Return a version to go back to."""
         store = Store()
-        store.head = copy.copy(self.head)
-        store.deltas.values = dict(self.deltas.values)
-        store.snapshots.values = dict(self.snapshots.values)
+        store.entries.values = dict(self.entries.values)
         return store

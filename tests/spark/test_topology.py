@@ -101,7 +101,9 @@ def test_source_order_is_the_order_of_one_partition(tmp_path: Path, stream: Call
     assert results(run(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table)
 
 
-def test_order_by_takes_columns(tmp_path: Path, stream: Callable[..., DataFrame]) -> None:
+def test_order_by_takes_columns(
+    tmp_path: Path, spark: SparkSession, stream: Callable[..., DataFrame]
+) -> None:
     """order_by takes expressions, which do not show up in the output."""
     table = tuples(800, seed=5)
     shuffled = table.take(np.random.default_rng(0).permutation(800))
@@ -110,6 +112,9 @@ def test_order_by_takes_columns(tmp_path: Path, stream: Callable[..., DataFrame]
     cleaned = clean(stream(tmp_path / "in"), RULES, id="id", order_by=order, window=WINDOW)
     assert cleaned.columns == [*table.schema.names, "_repairs"]
     assert results(run(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table)
+    df = spark.read.schema(DDL).parquet(str(tmp_path / "in"))
+    static = clean(df, RULES, id="id", order_by=order, window=WINDOW)
+    assert results(static.collect()) == cleaned_by_engine(table)
 
 
 def test_the_audit_is_a_dataframe_of_its_own(tmp_path: Path, spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sparkbleach.kernel.table import NONE
 from sparkbleach.kernel.values import Column, Values, new_values, reserve_values, value_less, value_of
-from sparkbleach.stage.encode import decode, encode, render, take
+from sparkbleach.stage.encode import decode, encode, plain, render, take
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,7 +55,7 @@ def numbered(array: pa.Array, values: Values | None = None) -> tuple[Values, NDA
 def round_trip(array: pa.Array) -> pa.Array:
     """Return the non-null cells of an array by way of the value dictionary."""
     values, numbers = numbered(array)
-    return decode(values, numbers[numbers != NONE], array.type)
+    return plain(decode(values, numbers[numbers != NONE], array.type))
 
 
 def raw(numbers: list[int | None], type: pa.DataType) -> pa.Array:

@@ -103,8 +103,11 @@ class Attribute(ABC):
         while first < n:
             last = first + self._move_to(position + first, min(n - first, _CHUNK_TUPLES))
             n_bytes = 0
-            if cells.column.offsets.size:
-                n_bytes = int(cells.column.offsets[last] - cells.column.offsets[first])
+            offsets = cells.column.offsets
+            if cells.column.value_index.size:
+                n_bytes = int(offsets[-1])  # each value is stored once at most
+            elif offsets.size:
+                n_bytes = int(offsets[last] - offsets[first])
             self._reserve(last - first, n_bytes)
             n_repairs = self._clean(cells, first, last, repairs, n_repairs)
             if self.sweeping:

@@ -58,7 +58,8 @@ class Column(NamedTuple):
     hi: U64  #: high half
     codes: NDArray[np.int64]  #: order-preserving codes; empty for bytes
     data: U8  #: the bytes of all cells; empty for codes
-    offsets: NDArray[np.int64]  #: cell i is data[offsets[i]:offsets[i+1]]; empty for codes
+    offsets: NDArray[np.int64]  #: value j is data[offsets[j]:offsets[j+1]]; empty for codes
+    value_index: NDArray[np.int64]  #: cell i has value value_index[i]; empty if it has value i, and for codes
 
 
 class Values(NamedTuple):
@@ -183,8 +184,9 @@ def _value_new(values: Values, column: Column, i: int) -> int:
         records[v]["code"] = column.codes[i]
         records[v]["length"] = NONE
     else:
-        source = column.offsets[i]
-        length = column.offsets[i + 1] - source
+        j = column.value_index[i] if column.value_index.size else i
+        source = column.offsets[j]
+        length = column.offsets[j + 1] - source
         at = _arena_take(values, length)
         for b in range(length):
             values.arena[at + b] = column.data[source + b]

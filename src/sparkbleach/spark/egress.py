@@ -8,10 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from ..stage.audit import audit_batch, audit_schema, replace_cells
+from ..stage.encode import plain_columns
 from .blob import unpack
 from .ingress import ArrowFunction
-from .plan import QUARANTINE, REPAIRS, REPORT, Plan
+from .plan import QUARANTINE, REPAIRS, Plan
 from .repairs import unpack_repairs
+from .worker import settle
 
 
 def egress(plan: Plan) -> ArrowFunction:
@@ -26,10 +28,10 @@ def egress(plan: Plan) -> ArrowFunction:
                     batch.column(name)[row].as_buffer() if batch.column(name)[row].is_valid else None
                     for name in ("cells", "rest", "aside", "repairs")
                 )
-                report = batch.column(REPORT)[row].as_py()
-                yield _clean_rows(plan, repairs_type, cells, rest, repairs, report)
+                yield _clean_rows(plan, repairs_type, cells, rest, repairs)
                 if aside is not None:
                     yield _aside_rows(plan, repairs_type, unpack(aside))
+        settle()
 
     return run
 
@@ -40,14 +42,13 @@ def _clean_rows(
     cells: pa.Buffer,
     rest: pa.Buffer | None,
     message: pa.Buffer | None,
-    report: str | None,
 ) -> pa.RecordBatch:
     batch = unpack(cells)
     n = batch.num_rows
     repaired = unpack_repairs(message)
-    columns = dict(_columns(replace_cells(batch, repaired)))
+    columns = dict(_columns(plain_columns(replace_cells(batch, repaired))))
     if rest is not None:
-        columns.update(_columns(unpack(rest)))
+        columns.update(_columns(plain_columns(unpack(rest))))
     names = list(plan.schema.names)
     if plan.audit:
         names.append(REPAIRS)
@@ -59,24 +60,19 @@ def _clean_rows(
     if plan.quarantine:
         names.append(QUARANTINE)
         columns[QUARANTINE] = pa.nulls(n, pa.string())
-    names.append(REPORT)
-    columns[REPORT] = pa.nulls(n, pa.string())
-    if report is not None and n:
-        columns[REPORT] = pa.concat_arrays([pa.array([report]), pa.nulls(n - 1, pa.string())])
     return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
 
 def _aside_rows(plan: Plan, repairs_type: pa.DataType, aside: pa.RecordBatch) -> pa.RecordBatch:
     n = aside.num_rows
-    columns = dict(_columns(aside))
+    columns = dict(_columns(plain_columns(aside)))
     names = list(plan.schema.names)
     if plan.audit:
         names.append(REPAIRS)
         columns[REPAIRS] = pa.ListArray.from_arrays(
             pa.array(np.zeros(n + 1, np.int32)), pa.array([], repairs_type.value_type), repairs_type
         )
-    names += [QUARANTINE, REPORT]
-    columns[REPORT] = pa.nulls(n, pa.string())
+    names.append(QUARANTINE)
     return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
 

@@ -11,11 +11,12 @@ from pyspark import TaskContext
 from .blob import binary, pack
 from .plan import QUARANTINE, Plan
 from .quarantine import reasons
+from .worker import settle
 
 #: `lane` is the grouping key; `partition` and `sequence` say where the rows were in the source
 INGRESS_SCHEMA = "lane int, partition int, sequence int, cells binary, rest binary, aside binary"
 
-_BLOB_ROWS_MAX = 100_000
+_BLOB_ROWS_MAX = 50_000
 _BLOB_BYTES_MAX = 32 << 20
 
 ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -37,12 +38,13 @@ def ingress(plan: Plan) -> ArrowFunction:
                     pa.array([0], pa.int32()),
                     pa.array([partition], pa.int32()),
                     pa.array([sequence], pa.int32()),
-                    binary(pack([batch.select(plan.cells) for batch in good])),
-                    binary(pack([batch.select(rest) for batch in good]) if rest else None),
-                    binary(aside and pack([aside])),
+                    binary(pack([batch.select(plan.cells) for batch in good], small=True)),
+                    binary(pack([batch.select(rest) for batch in good], small=False) if rest else None),
+                    binary(aside and pack([aside], small=False)),
                 ],
                 names=["lane", "partition", "sequence", "cells", "rest", "aside"],
             )
+        settle()
 
     return run
 

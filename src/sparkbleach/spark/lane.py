@@ -10,11 +10,11 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import os
 import sys
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +23,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
 from ..config import Window
 from ..engine import Engine
 from ..errors import ConfigError, RuleError
 from ..rule import Rule
 from ..stage.audit import RepairedColumn
+from ..stage.encode import plain_columns
 from ..update import difference
 from .blob import binary, unpack
 from .ingress import ArrowFunction
 from .plan import REPORT, Plan
 from .repairs import pack_repairs
-from .state import ChunkedSnapshot, Delta, Event, Head, LaneState, Saved
+from .state import ENGINE_THREADS, ChunkedSnapshot, Delta, Event, Head, LaneState, Saved
+from .worker import settle
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,9 +45,18 @@ if TYPE_CHECKING:
 
 LANE_SCHEMA = f"number int, cells binary, rest binary, aside binary, repairs binary, {REPORT} string"
 
+#: not as text, which Spark would parse in each micro-batch
+_KEY = (
+    StructType()
+    .add("kind", StringType(), nullable=False)
+    .add("sequence", LongType(), nullable=False)
+    .add("part", IntegerType(), nullable=False)
+)
+_DATA = StructType().add("data", BinaryType(), nullable=False)
+
 _LIVE_MAX = 8
 #: a micro-batch writes this much of a snapshot, or this multiple of its own delta: enough to end in time
-_SNAPSHOT_BYTES_PER_BATCH = 1 << 20
+_SNAPSHOT_BYTES_PER_BATCH = 1 << 19
 _SNAPSHOT_BYTES_PER_DELTA_BYTE = 4
 
 logger = logging.getLogger(__name__)
@@ -79,11 +91,7 @@ class Lane(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
-        self.state = LaneState(
-            handle.getValueState("head", "head string"),
-            handle.getMapState("deltas", "sequence long, part int", "data binary"),
-            handle.getMapState("snapshots", "sequence long, chunk int", "data binary"),
-        )
+        self.state = LaneState(handle.getMapState("lane", _KEY, _DATA))
 
     def handleInputRows(  # noqa: N802 -- PySpark's name
         self,
@@ -109,6 +117,7 @@ class Lane(StatefulProcessor):
                     REPORT: [report],
                 }
             )
+        settle()
 
     def process(self, cells: list[bytes]) -> tuple[list[pa.Buffer | None], str]:
         """Clean the tuples of a micro-batch and store what was read; return the repairs and the report."""
@@ -212,26 +221,36 @@ def clean_blobs(
         The repairs of each blob, None where there are none.
     """
     coming = [event for event in coming if event["at"] >= engine.position]
-    batches = (unpack(blob) for blob in blobs)
-    if not order_by:
-        for batch in batches:
-            yield pack_repairs(_clean(engine, batch, coming, happened))
-        return
-    parts = list(batches)
-    table = pa.concat_batches(parts)
+    with ThreadPoolExecutor(ENGINE_THREADS, "sparkbleach-blobs") as pool:
+        batches = list(pool.map(unpack, blobs))
+        if order_by:
+            repaired = _clean_sorted(engine, batches, order_by, coming, happened)
+        else:
+            repaired = _clean(engine, batches, coming, happened)
+        yield from pool.map(pack_repairs, repaired)
+
+
+def _clean_sorted(
+    engine: Engine,
+    batches: list[pa.RecordBatch],
+    order_by: tuple[str, ...],
+    coming: list[Event],
+    happened: list[Event],
+) -> list[list[RepairedColumn]]:
+    """Clean batches in the order that columns say; return the repairs of each as it is."""
+    table = pa.concat_batches([plain_columns(batch) for batch in batches])
     order = _order(table, order_by)
     cells = table.drop_columns([name for name in order_by if name not in engine.schema.names])
     if order is not None:
         cells = cells.take(pa.array(order))
-    repaired = [
-        column if order is None else replace(column, rows=order[column.rows])
-        for column in _clean(engine, cells, coming, happened)
+    (repaired,) = _clean(engine, [cells], coming, happened)
+    if order is not None:
+        repaired = [replace(column, rows=order[column.rows]) for column in repaired]
+    ends = np.cumsum([batch.num_rows for batch in batches])
+    return [
+        [own for column in repaired if (own := _between(column, end - batch.num_rows, end)).rows.size]
+        for batch, end in zip(batches, ends, strict=True)
     ]
-    begin = 0
-    for part in parts:
-        end = begin + part.num_rows
-        yield pack_repairs([own for column in repaired if (own := _between(column, begin, end)).rows.size])
-        begin = end
 
 
 def _between(column: RepairedColumn, begin: int, end: int) -> RepairedColumn:
@@ -241,22 +260,37 @@ def _between(column: RepairedColumn, begin: int, end: int) -> RepairedColumn:
 
 
 def _clean(
-    engine: Engine, batch: pa.RecordBatch, coming: list[Event], happened: list[Event]
-) -> list[RepairedColumn]:
-    """Clean a batch, cut where rules change; return the repairs, attributes in the order of the schema."""
-    repaired: list[RepairedColumn] = []
+    engine: Engine, batches: list[pa.RecordBatch], coming: list[Event], happened: list[Event]
+) -> list[list[RepairedColumn]]:
+    """Clean batches, cut where rules change; return the repairs of each, attributes in schema order."""
     first = engine.position
-    begin, n = 0, batch.num_rows
-    while begin < n:
+    last = first + sum(batch.num_rows for batch in batches)
+    repaired: list[list[RepairedColumn]] = [[] for _ in batches]
+    while engine.position < last:
         while coming and coming[0]["at"] <= engine.position:
             _happen(engine, coming.pop(0), happened)
-        end = min(coming[0]["at"] - first, n) if coming else n
-        part = engine.decide(batch if end - begin == n else batch.slice(begin, end - begin))
-        repaired += [replace(column, rows=column.rows + begin) for column in part] if begin else part
-        begin = end
-    if len(repaired) > 1:
-        repaired.sort(key=lambda column: engine.schema.names.index(column.attribute))
+        end = min(coming[0]["at"], last) if coming else last
+        parts = _between_positions(batches, engine.position - first, end - first)
+        decided = engine.decide_all([part for _, _, part in parts])
+        for (number, begin, _), columns in zip(parts, decided, strict=True):
+            repaired[number] += [replace(column, rows=column.rows + begin) for column in columns]
+    for columns in repaired:
+        columns.sort(key=lambda column: engine.schema.names.index(column.attribute))
     return repaired
+
+
+def _between_positions(
+    batches: list[pa.RecordBatch], first: int, last: int
+) -> list[tuple[int, int, pa.RecordBatch]]:
+    """Return the parts of batches between two places: number of the batch, beginning in it, the part."""
+    parts = []
+    at = 0
+    for number, batch in enumerate(batches):
+        begin, end = max(first - at, 0), min(last - at, batch.num_rows)
+        if begin < end:
+            parts.append((number, begin, batch.slice(begin, end - begin)))
+        at += batch.num_rows
+    return parts
 
 
 def _happen(engine: Engine, event: Event, happened: list[Event]) -> None:
@@ -293,7 +327,7 @@ def _new_engine(first: dict[str, Any], config: dict[str, Any]) -> Engine:
         window=Window(*config["window"]) if config["window"] else None,
         windowing=config["windowing"],
         repair=config["repair"],
-        threads=min(4, len(os.sched_getaffinity(0))),
+        threads=ENGINE_THREADS,
     )
 
 
@@ -359,7 +393,7 @@ def _told(option: Any) -> str:
 def _write_snapshot(state: LaneState, head: Head, live: Live, delta_bytes: int, least_bytes: int) -> None:
     """Begin a snapshot when the deltas have grown long, and write some of one that was begun."""
     budget = max(_SNAPSHOT_BYTES_PER_BATCH, _SNAPSHOT_BYTES_PER_DELTA_BYTE * delta_bytes)
-    due = head.delta_bytes >= max(least_bytes, head.snapshot.bytes // 2 if head.snapshot else 0)
+    due = head.delta_bytes >= max(least_bytes, head.snapshot.bytes if head.snapshot else 0)
     if head.begun and not (live.snapshot and live.snapshot.begun == head.begun):
         # Another worker has begun it. Begin anew, and write all of it: this worker may not be asked again.
         head.garbage.append(head.begun)
@@ -377,6 +411,7 @@ def _write_snapshot(state: LaneState, head: Head, live: Live, delta_bytes: int, 
     for chunk in snapshot.chunks:
         state.write_chunk(*snapshot.begun, chunk)
         snapshot.begun = head.begun = (head.begun[0], head.begun[1] + 1)
+        snapshot.n_bytes += len(chunk)
         budget -= len(chunk)
         if budget <= 0 and head.begun[1] < snapshot.n_chunks:
             return

@@ -14,7 +14,7 @@ from ..update import RuleUpdate
 REPAIRS = "_repairs"
 #: the column that says why a row was set aside
 QUARANTINE = "_quarantine"
-#: in the DataFrame that leaves the lane: the report on a micro-batch, in one row of it
+#: the column of blobs that leave the lane with the report of the engine
 REPORT = "_report"
 #: the columns that a Column in `order_by` becomes on its way to the lane
 ORDER = "_order_{}"

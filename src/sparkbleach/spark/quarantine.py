@@ -70,9 +70,10 @@ def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field]) -> str:
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
-        problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        place = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
-        return f"malformed: not valid JSON: {problem}{place}"
+        if not isinstance(error, json.JSONDecodeError):
+            return f"malformed: not valid JSON: {error}"
+        problem = error.msg.removesuffix(" at")
+        return f"malformed: not valid JSON: {problem} at character {error.pos + 1}"
     if not isinstance(record, dict):
         return f"malformed: a JSON object is needed, this is {_short(text)}"
     wrong = list(_wrong_members(record, row, fields))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ..stage.audit import RepairedColumn
-from .blob import IPC_OPTIONS
+from .blob import QUICK
 
 _OWN = ("row", "position", "new")
 _METADATA = b"sparkbleach"
@@ -27,7 +27,7 @@ def pack_repairs(repaired: Sequence[RepairedColumn]) -> pa.Buffer | None:
         )
         told = json.dumps({"attribute": column.attribute, "version": column.version})
         batch = batch.replace_schema_metadata({_METADATA: told})
-        with pa.ipc.new_stream(sink, batch.schema, options=IPC_OPTIONS) as writer:
+        with pa.ipc.new_stream(sink, batch.schema, options=QUICK) as writer:
             writer.write_batch(batch)
     return sink.getvalue()
 

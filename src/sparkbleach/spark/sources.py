@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -66,7 +66,7 @@ _WIDER: dict[type[DataType], tuple[type[DataType], ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class File:
     """A file of an input.
 
@@ -84,7 +84,7 @@ class File:
         return re.sub(r"^file:(//)?(?=/)", "", self.path)
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Source:
     """Files that fit a schema.
 
@@ -93,7 +93,8 @@ class Source:
         path: A file, a directory or a glob.
         format: `csv`, `json` or `parquet`.
         schema: Of the rows; for text formats with the column for records that could not be read.
-        files: Those that are there now.
+        files: Those that were there at the start.
+        multiline: Whether a record may go over several lines.
     """
 
     session: SparkSession
@@ -101,18 +102,20 @@ class Source:
     format: str
     schema: StructType
     files: tuple[File, ...]
+    multiline: bool = False
+    _checked: set[str] = dataclasses.field(default_factory=set)
 
     @property
     def columns(self) -> StructType:
         """The schema without the column for records that could not be read."""
         corrupt = _corrupt_name(self.session)
-        fields = [field for field in self.schema if self.format == "parquet" or field.name != corrupt]
+        fields = [one for one in self.schema if self.format == "parquet" or one.name != corrupt]
         return StructType(fields)
 
     def stream(self, files_per_batch: int | None = None) -> DataFrame:
         """Return the files, and those that come later, as a streaming DataFrame."""
         reader = self.session.readStream.format(self.format).schema(self.schema)
-        reader = reader.options(**_READ_OPTIONS[self.format], recursiveFileLookup=True)
+        reader = reader.options(**_options(self.format, self.multiline), recursiveFileLookup=True)
         # A file that comes late with an old date would be left out without a word.
         reader = reader.option("maxFileAge", "36500d")
         if files_per_batch is None:
@@ -124,12 +127,29 @@ class Source:
     def static(self) -> DataFrame:
         """Return the files that are there now as a static DataFrame, in the order that `order` says."""
         reader = self.session.read.format(self.format).schema(self.schema)
-        rows = reader.options(**_READ_OPTIONS[self.format]).load([file.path for file in self.files])
+        options = _options(self.format, self.multiline)
+        rows = reader.options(**options).load([file.path for file in self.files])
         # Spark's sort does not keep the order of the rows of a block.
         order = [*self.order, F.monotonically_increasing_id()]
         names = [f"_sort_{number}" for number in range(len(order))]
         hidden = [column.alias(name) for column, name in zip(order, names, strict=True)]
         return rows.select("*", *hidden).orderBy(*names).drop(*names)
+
+    def check_new(self) -> None:
+        """Check files that have come since the last time, where Spark would not.
+
+        It reads columns that a Parquet file lacks as nulls; all else that is wrong it refuses by itself.
+
+        Raises:
+            SchemaError: If a file does not fit the schema.
+        """
+        if self.format != "parquet":
+            return
+        hadoop = _Hadoop(self.session, self.path)
+        for path in hadoop.paths():
+            if path not in self._checked:
+                _check_parquet(self.session, _Hadoop(self.session, path).files(), self.schema)
+                self._checked.add(path)
 
     @property
     def order(self) -> list[Column]:
@@ -143,6 +163,7 @@ def open_source(
     format: str | None = None,
     schema: StructType | None = None,
     *,
+    multiline: bool = False,
     may_be_empty: bool = False,
 ) -> Source:
     """Return the files at a path, after checking that all that are there can be read.
@@ -152,6 +173,7 @@ def open_source(
         path: A file, a directory or a glob.
         format: `csv`, `json` or `parquet`; guessed from the names of the files if not given.
         schema: Of the rows; inferred if not given, which reads everything.
+        multiline: Whether quoted CSV cells may have line breaks, and JSON files are whole documents.
         may_be_empty: Whether it is fine that there are no files yet.
 
     Raises:
@@ -170,16 +192,17 @@ def open_source(
     if schema is not None and corrupt in schema.names:
         raise ConfigError(f"schema: the name {corrupt} is taken; leave this column out")
     if format == "csv":
-        schema = _check_csv(session, files, schema)
+        schema = _check_csv(session, files, schema, multiline)
     elif format == "json":
-        schema = schema or _infer_json(session, path, files)
+        schema = schema or _infer_json(session, path, files, multiline)
     else:
         schema = _check_parquet(session, files, schema)
     _check_names(schema)
     if format != "parquet":
         # What was read is told to who explains why a record could not be.
         schema = StructType([*schema.fields, StructField(corrupt, StringType(), True, {TEXT_FORMAT: format})])
-    source = Source(session, path, format, schema, tuple(files))
+    checked = {file.path for file in files}
+    source = Source(session, path, format, schema, tuple(files), multiline, checked)
     try:
         source.stream().schema  # noqa: B018 (Spark looks at the schema here)
     except AnalysisException as error:
@@ -214,6 +237,10 @@ def first_line(error: PySparkException) -> str:
     text = error.getMessage() or str(error)
     line = next((line for line in text.splitlines() if line.strip()), "unknown error")
     return re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", line).strip().rstrip(".")
+
+
+def _options(format: str, multiline: bool) -> dict[str, Any]:
+    return {**_READ_OPTIONS[format], **({"multiLine": True} if multiline and format != "parquet" else {})}
 
 
 def _corrupt_name(session: SparkSession) -> str:
@@ -258,6 +285,15 @@ class _Hadoop:
                 files.append(File(status.getPath().toString(), status.getLen()))
         return sorted(files, key=lambda file: file.path)
 
+    def paths(self) -> list[str]:
+        """Return the paths of the files in a directory or a glob, not looking into further directories."""
+        if self.fs.exists(self.path) and self.fs.getFileStatus(self.path).isDirectory():
+            found = self.fs.listStatus(self.path)
+        else:
+            found = self.fs.globStatus(self.path)
+        paths = [str(status.getPath().toString()) for status in found or ()]
+        return [path for path in paths if not _hidden_name(path.rpartition("/")[2])]
+
     def head(self, n_bytes: int) -> bytes:
         """Return the first bytes of a file, decompressed."""
         codec = self._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(self._conf).getCodec(
@@ -282,7 +318,11 @@ class _Hadoop:
 
 
 def _hidden(status: Any) -> bool:
-    return str(status.getPath().getName()).startswith(("_", "."))
+    return _hidden_name(str(status.getPath().getName()))
+
+
+def _hidden_name(name: str) -> bool:
+    return name.startswith(("_", "."))
 
 
 def _list_files(session: SparkSession, path: str) -> list[File]:
@@ -331,7 +371,9 @@ def _guess_format(path: str, files: Sequence[File]) -> str:
     return next(iter(formats))
 
 
-def _check_csv(session: SparkSession, files: Sequence[File], schema: StructType | None) -> StructType:
+def _check_csv(
+    session: SparkSession, files: Sequence[File], schema: StructType | None, multiline: bool
+) -> StructType:
     expected = schema.names if schema else None
     origin = "the schema"
     for file in files:
@@ -344,7 +386,7 @@ def _check_csv(session: SparkSession, files: Sequence[File], schema: StructType 
                 f"{file.name}: {problem}; its header has {_told(header)}, {origin} has {_told(expected)}; "
                 "make them the same, or leave the file out"
             )
-    return schema or _infer_csv(session, files, expected or [])
+    return schema or _infer_csv(session, files, expected or [], multiline)
 
 
 def _header(session: SparkSession, file: File) -> list[str]:
@@ -387,10 +429,13 @@ def _told(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-def _infer_csv(session: SparkSession, files: Sequence[File], names: Sequence[str]) -> StructType:
+def _infer_csv(
+    session: SparkSession, files: Sequence[File], names: Sequence[str], multiline: bool
+) -> StructType:
     """Infer types; a type whose text would differ from the cell's, as 7 does from 007, is not taken."""
     paths = [file.path for file in files]
-    options = {**_READ_OPTIONS["csv"], "enforceSchema": True}
+    _check_csv_lines(session, paths, multiline)
+    options = {**_options("csv", multiline), "enforceSchema": True}
     inferred = session.read.options(**options, inferSchema=True, timestampType="TIMESTAMP_NTZ").csv(paths)
     types = [field.dataType for field in inferred.schema]
     text = StructType([StructField(f"c{place}", StringType()) for place in range(len(names))])
@@ -410,13 +455,37 @@ def _infer_csv(session: SparkSession, files: Sequence[File], names: Sequence[str
     )
 
 
-def _infer_json(session: SparkSession, path: str, files: Sequence[File]) -> StructType:
+def _check_csv_lines(session: SparkSession, paths: list[str], multiline: bool) -> None:
+    """Check for what Spark would read as something else without a word.
+
+    Raises:
+        SchemaError: If a file is not UTF-8, or has a line break in a cell though it must not.
+    """
+    line = F.col("value")
+    foreign = ~F.is_valid_utf8(line)
+    n_quotes = F.length(F.regexp_replace(line, '[^"]', ""))
+    goes_on = (n_quotes % 2 == 1) & line.rlike('(^|,)"([^"]|"")*$') & F.lit(not multiline)
+    lines = session.read.text(paths).select(
+        F.col("_metadata.file_path"), foreign.alias("foreign"), goes_on.alias("on")
+    )
+    bad = lines.where(F.col("foreign") | F.col("on")).first()
+    if bad is None:
+        return
+    name = File(bad["file_path"], 0).name
+    if bad["foreign"]:
+        raise SchemaError(f"{name}: it is not valid UTF-8; save it as UTF-8")
+    raise SchemaError(
+        f"{name}: it has a line break in a quoted cell; give --multiline, or remove line breaks"
+    )
+
+
+def _infer_json(session: SparkSession, path: str, files: Sequence[File], multiline: bool) -> StructType:
     corrupt = _corrupt_name(session)
-    inferred = session.read.options(**_READ_OPTIONS["json"]).json([file.path for file in files]).schema
+    inferred = session.read.options(**_options("json", multiline)).json([file.path for file in files]).schema
     fields = [field for field in inferred if field.name != corrupt]
     if not fields:
         raise SchemaError(
-            f"{path}: no line of it is a JSON object; write one object per line, without a list around"
+            f"{path}: no line of it is a JSON object; write one object per line, or give --multiline"
         )
     return StructType(fields)
 

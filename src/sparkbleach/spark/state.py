@@ -8,34 +8,29 @@ chunks over many micro-batches, and what it makes superfluous is deleted in the 
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..engine import Engine
 from ..errors import SnapshotError
 
 FORMAT_VERSION = 1
+_DELTA, _SNAPSHOT = "delta", "snapshot"
+_HEAD = ("head", 0, 0)
 _CHUNK_BYTES = 1 << 20
+ENGINE_THREADS = min(4, len(os.sched_getaffinity(0)))
 #: how many superfluous entries a micro-batch deletes at most
 _DELETIONS_MAX = 32
 
 
 Event = dict[str, Any]
-
-
-class Value(Protocol):
-    """A value of the state store."""
-
-    def get(self) -> tuple[Any, ...] | None:
-        """Return it, or None."""
-
-    def update(self, newValue: tuple[Any, ...]) -> None:
-        """Set it."""
 
 
 class Map(Protocol):
@@ -119,16 +114,16 @@ class Delta:
 class LaneState:
     """Reads and writes the state of a lane.
 
+    All is in one map, because each state variable costs some ten milliseconds per micro-batch to set up. Its
+    keys are the kind of entry, the sequence number of a delta or snapshot, and the part of it; part 0 of each
+    is a header.
+
     Args:
-        head: Where the head is stored, as text.
-        deltas: Where deltas are stored, by sequence number and part; part 0 is a header.
-        snapshots: Where snapshots are stored, by sequence number and chunk; chunk 0 is a header.
+        entries: The map: from (kind, sequence, part) to (bytes,).
     """
 
-    def __init__(self, head: Value, deltas: Map, snapshots: Map) -> None:
-        self._head = head
-        self._deltas = deltas
-        self._snapshots = snapshots
+    def __init__(self, entries: Map) -> None:
+        self._entries = entries
 
     def read_head(self) -> Head | None:
         """Return where the lane is; None if it has not begun.
@@ -136,10 +131,10 @@ class LaneState:
         Raises:
             SnapshotError: If another release wrote it.
         """
-        value = self._head.get()
+        value = self._get(_HEAD)
         if value is None:
             return None
-        data = json.loads(value[0])
+        data = json.loads(value)
         version = data.pop("format")
         if version != FORMAT_VERSION:
             raise SnapshotError(
@@ -156,7 +151,7 @@ class LaneState:
 
     def write_head(self, head: Head) -> None:
         """Store where the lane is."""
-        self._head.update((json.dumps({"format": FORMAT_VERSION, **asdict(head)}),))
+        self._put(_HEAD, json.dumps({"format": FORMAT_VERSION, **asdict(head)}).encode())
 
     def write_delta(self, head: Head, delta: Delta) -> None:
         """Store the next delta."""
@@ -164,9 +159,9 @@ class LaneState:
         head.token = delta.token
         header = {"token": delta.token, "order_by": delta.order_by, "events": delta.events}
         parts = [len(blob) for blob in delta.blobs]
-        self._deltas.updateValue((head.sequence, 0), (json.dumps({**header, "parts": parts}).encode(),))
+        self._put((_DELTA, head.sequence, 0), json.dumps({**header, "parts": parts}).encode())
         for part, blob in enumerate(delta.blobs, 1):
-            self._deltas.updateValue((head.sequence, part), (blob,))
+            self._put((_DELTA, head.sequence, part), blob)
         head.delta_bytes += sum(parts)
 
     def token(self, sequence: int) -> str | None:
@@ -181,19 +176,14 @@ class LaneState:
             SnapshotError: If it is not there.
         """
         header = self._delta_header(sequence)
-        blobs = (
-            [self._deltas.getValue((sequence, part + 1)) for part in range(len(header["parts"]))]
-            if header
-            else []
-        )
-        if header is None or None in blobs:
+        parts = range(1, len(header["parts"]) + 1) if header else ()
+        blobs = [blob for part in parts if (blob := self._get((_DELTA, sequence, part))) is not None]
+        if header is None or len(blobs) < len(parts):
             raise SnapshotError(
                 f"checkpoint: delta {sequence} is missing from the state store; restore the checkpoint "
                 "directory from a copy, or begin with a new one"
             )
-        return Delta(
-            header["token"], header["order_by"], header["events"], [bytes(blob[0]) for blob in blobs if blob]
-        )
+        return Delta(header["token"], header["order_by"], header["events"], blobs)
 
     def read_snapshot(self, saved: Saved) -> Engine:
         """Return the engine in a snapshot.
@@ -206,7 +196,7 @@ class LaneState:
 
     def write_chunk(self, sequence: int, chunk: int, data: bytes) -> None:
         """Store a chunk of a snapshot."""
-        self._snapshots.updateValue((sequence, chunk), (data,))
+        self._put((_SNAPSHOT, sequence, chunk), data)
 
     def delete_some(self, head: Head) -> None:
         """Delete some of what is not needed any more."""
@@ -215,25 +205,31 @@ class LaneState:
             header = self._delta_header(head.first_delta)
             parts = len(header["parts"]) + 1 if header else 0
             for part in range(parts):
-                self._deltas.removeKey((head.first_delta, part))
+                self._entries.removeKey((_DELTA, head.first_delta, part))
             head.first_delta += 1
             left -= parts + 1
         while left > 0 and head.garbage:
             sequence, chunks = head.garbage.pop()
             now = min(left, chunks)
             for chunk in range(chunks - now, chunks):
-                self._snapshots.removeKey((sequence, chunk))
+                self._entries.removeKey((_SNAPSHOT, sequence, chunk))
             left -= now
             if chunks > now:
                 head.garbage.append((sequence, chunks - now))
 
+    def _get(self, key: tuple[str, int, int]) -> bytes | None:
+        value = self._entries.getValue(key)
+        return bytes(value[0]) if value else None
+
+    def _put(self, key: tuple[str, int, int], data: bytes) -> None:
+        self._entries.updateValue(key, (data,))
+
     def _delta_header(self, sequence: int) -> dict[str, Any] | None:
-        value = self._deltas.getValue((sequence, 0))
-        return json.loads(bytes(value[0])) if value else None
+        value = self._get((_DELTA, sequence, 0))
+        return json.loads(value) if value else None
 
     def _chunk(self, sequence: int, chunk: int) -> bytes:
-        value = self._snapshots.getValue((sequence, chunk))
-        data = bytes(value[0]) if value else b""
+        data = self._get((_SNAPSHOT, sequence, chunk)) or b""
         if len(data) < 4 or zlib.crc32(data[4:]) != int.from_bytes(data[:4], "little"):
             raise SnapshotError(
                 f"checkpoint: chunk {chunk} of snapshot {sequence} is missing or damaged in the state store; "
@@ -251,7 +247,7 @@ class ChunkedSnapshot:
 
     Attributes:
         n_chunks: How many chunks there are.
-        n_bytes: How many bytes in all.
+        n_bytes: How many bytes have been written.
         begun: The sequence number, and how many chunks have been written.
         chunks: Those still to be written.
     """
@@ -261,7 +257,7 @@ class ChunkedSnapshot:
         shapes = [[np.lib.format.dtype_to_descr(array.dtype), list(array.shape)] for array in arrays]
         flat = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
         self.n_chunks = 1 + sum(-(-data.size // _CHUNK_BYTES) for data in flat)
-        self.n_bytes = sum(data.size for data in flat)
+        self.n_bytes = 0
         self.begun = (sequence, 0)
         self.chunks = self._chunks(json.dumps({"arrays": shapes, "engine": header.decode()}).encode(), flat)
 
@@ -270,7 +266,7 @@ class ChunkedSnapshot:
         while flat:
             data = flat.pop(0)  # so that memory is freed as it is written
             for first in range(0, data.size, _CHUNK_BYTES):
-                yield _checked(data[first : first + _CHUNK_BYTES].tobytes())
+                yield _checked(pa.compress(data[first : first + _CHUNK_BYTES], "lz4", asbytes=True))
 
 
 def unchunked(header: bytes, chunks: list[bytes]) -> Engine:
@@ -283,10 +279,11 @@ def unchunked(header: bytes, chunks: list[bytes]) -> Engine:
         array = np.empty(shape, dtype)
         flat = array.reshape(-1).view(np.uint8)
         for first in range(0, flat.size, _CHUNK_BYTES):
-            flat[first : first + _CHUNK_BYTES] = np.frombuffer(chunks[at], np.uint8)
+            part = flat[first : first + _CHUNK_BYTES]
+            part[:] = np.frombuffer(pa.decompress(chunks[at], part.size, "lz4"), np.uint8)
             at += 1
         arrays.append(array)
-    return Engine.restore_parts(data["engine"].encode(), arrays)
+    return Engine.restore_parts(data["engine"].encode(), arrays, threads=ENGINE_THREADS)
 
 
 def _checked(data: bytes) -> bytes:

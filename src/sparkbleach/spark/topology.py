@@ -6,6 +6,7 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ OrderBy = str | Column | Sequence[str | Column]
 #: under this name a query's progress has the report of the lane
 OBSERVATION = "sparkbleach"
 
-_SNAPSHOT_BYTES = 32 << 20
+_SNAPSHOT_BYTES = 16 << 20
 
 
 def clean(
@@ -102,7 +103,9 @@ def clean(
     if hidden:
         df = df.select("*", *hidden)
     if plan.order_by and not df.isStreaming:
-        df = df.orderBy(*plan.order_by)
+        # Spark sorts, so that the lane gets blobs one after the other and need not hold them all.
+        df = df.orderBy(*map(_quoted, plan.order_by)).select(*map(_quoted, schema.names))
+        plan = replace(plan, order_by=(), cells=tuple(name for name in cells if name in schema.names))
     blobs = df.mapInArrow(ingress(plan), INGRESS_SCHEMA)
     if df.isStreaming:
         grouped = blobs.groupBy("lane")
@@ -110,11 +113,11 @@ def clean(
     else:
         in_turn = blobs.repartition(1).sortWithinPartitions("partition", "sequence")
         cleaned = in_turn.mapInArrow(static_lane(plan), LANE_SCHEMA)
+    cleaned = cleaned.observe(observation, F.max(REPORT).alias("report"))
     n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
     if n_partitions > 1:
         cleaned = cleaned.repartitionById(n_partitions, F.col("number") % n_partitions)
-    rows = cleaned.mapInArrow(egress(plan), output_schema)
-    return rows.observe(observation, F.max(REPORT).alias("report")).drop(REPORT)
+    return cleaned.mapInArrow(egress(plan), output_schema)
 
 
 def audit(cleaned: DataFrame) -> DataFrame:
@@ -182,6 +185,11 @@ def _order(df: DataFrame, order_by: OrderBy | None) -> tuple[tuple[str, ...], li
     return tuple(names), hidden
 
 
+def _quoted(name: str) -> str:
+    """Return the name of a column such that Spark takes it as it is, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def _output_schema(schema: StructType, plan: Plan) -> StructType:
     fields = [StructField(field.name, field.dataType, True, field.metadata) for field in schema]
     if plan.audit:
@@ -196,7 +204,6 @@ def _output_schema(schema: StructType, plan: Plan) -> StructType:
         fields.append(StructField(REPAIRS, ArrayType(StructType(repair))))
     if plan.quarantine:
         fields.append(StructField(QUARANTINE, StringType()))
-    fields.append(StructField(REPORT, StringType()))
     return StructType(fields)
 
 

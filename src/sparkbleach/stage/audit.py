@@ -13,7 +13,7 @@ from ..kernel.repair import Repairs
 from ..kernel.table import NONE
 from ..kernel.values import Values
 from .apply import Constants, LiveRule
-from .encode import decode, render, take
+from .encode import decode, plain, render, take
 
 CANDIDATE = pa.struct(
     [pa.field("value", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
@@ -49,7 +49,7 @@ class RepairedColumn:
         version: The version of the rule set.
         rows: The tuples whose cell changed, by their place in the batch.
         positions: Their positions in the stream.
-        new: The new cells.
+        new: The new cells; with a dictionary, mostly.
         why: The reasons: the columns of the audit from `rules` on, but candidates in the attribute's type.
     """
 
@@ -109,7 +109,7 @@ def repaired_column(
         winners = [constants.scalars[constants.winner[row]] for row in rows[by_constant]]
         decided = np.cumsum(by_constant) - 1 + len(new)
         counted = np.cumsum(~by_constant) - 1
-        new = pa.concat_arrays([new, *(pa.repeat(scalar, 1) for scalar in winners)])
+        new = pa.concat_arrays([plain(new), *(pa.repeat(scalar, 1) for scalar in winners)])
         new = take(new, np.where(by_constant, decided, counted))
         overruled = pa.array(
             [
@@ -147,10 +147,30 @@ def replace_cells(batch: pa.RecordBatch, repaired: Sequence[RepairedColumn]) -> 
     columns = batch.columns
     for column in repaired:
         at = batch.schema.get_field_index(column.attribute)
-        which = np.arange(batch.num_rows)
-        which[column.rows] = batch.num_rows + np.arange(column.rows.size)
-        columns[at] = take(pa.concat_arrays([columns[at], column.new]), which)
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+        columns[at] = _replaced(columns[at], column)
+    schema = pa.schema(
+        [
+            field.with_type(array.type) if pa.types.is_dictionary(field.type) else field
+            for field, array in zip(batch.schema, columns, strict=True)
+        ],
+        batch.schema.metadata,
+    )
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _replaced(old: pa.Array, column: RepairedColumn) -> pa.Array:
+    """Return a column with its new cells; if both have dictionaries, so has the result."""
+    n, rows, new = len(old), column.rows, column.new
+    if not pa.types.is_dictionary(old.type) or not pa.types.is_dictionary(new.type):
+        which = np.arange(n)
+        which[rows] = n + np.arange(rows.size)
+        return take(pa.concat_arrays([plain(old), plain(new)]), which)
+    null = old.indices.is_null().to_numpy(zero_copy_only=False)
+    index = old.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int32)
+    null[rows] = False
+    index[rows] = new.indices.to_numpy() + len(old.dictionary)
+    dictionary = pa.concat_arrays([old.dictionary, new.dictionary])
+    return pa.DictionaryArray.from_arrays(pa.array(index, mask=null), dictionary)
 
 
 def audit_batch(
@@ -189,16 +209,23 @@ def take_rows(batch: pa.RecordBatch, which: NDArray[np.intp]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([take(column, which) for column in batch.columns], schema=batch.schema)
 
 
+def _render(array: pa.Array) -> pa.Array:
+    """Return values as text, each distinct one rendered once."""
+    if pa.types.is_dictionary(array.type):
+        return take(render(array.dictionary), array.indices)
+    return render(array)
+
+
 def _told(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
     """Return the columns of the audit that tell about cells, as text."""
     candidates = column.why.column("candidates")
     value, count = candidates.values.flatten()
     return {
-        "old_value": render(take(old, column.rows)),
-        "new_value": render(column.new),
+        "old_value": _render(take(old, column.rows)),
+        "new_value": _render(column.new),
         **dict(zip(column.why.schema.names, column.why.columns, strict=True)),
         "candidates": pa.ListArray.from_arrays(
-            candidates.offsets, pa.StructArray.from_arrays([render(value), count], fields=list(CANDIDATE))
+            candidates.offsets, pa.StructArray.from_arrays([_render(value), count], fields=list(CANDIDATE))
         ),
     }
 

@@ -35,7 +35,9 @@ _NO_DATA: NDArray[np.uint8] = _read_only(np.zeros(0, np.uint8))
 
 
 def encode(array: pa.Array) -> Column:
-    """Return a column as the kernel reads it."""
+    """Return a column as the kernel reads it; of one with a dictionary, each value is looked at once."""
+    if pa.types.is_dictionary(array.type):
+        return _encode_dictionary(array)
     n = len(array)
     lo = np.empty(n, np.uint64)
     hi = np.empty(n, np.uint64)
@@ -43,15 +45,48 @@ def encode(array: pa.Array) -> Column:
     if _has_codes(array.type):
         codes = _codes(array)
         hash_codes_column(codes.view(np.uint64), lo, hi)
-        return Column(valid, lo, hi, codes, _NO_DATA, _NO_CODES)
+        return Column(valid, lo, hi, codes, _NO_DATA, _NO_CODES, _NO_CODES)
     data, offsets = _bytes(array)
     data = _read_only(data)
     hash_bytes_column(data, offsets, lo, hi)
-    return Column(valid, lo, hi, _NO_CODES, data, offsets)
+    return Column(valid, lo, hi, _NO_CODES, data, offsets, _NO_CODES)
 
 
-def decode(values: Values, which: NDArray[np.int32], type: pa.DataType) -> pa.Array:
-    """Return the given values of a dictionary as an Arrow array of the attribute's type."""
+def _encode_dictionary(array: pa.DictionaryArray) -> Column:
+    if len(array.dictionary) == 0:  # all cells are null
+        return encode(pa.nulls(len(array), array.type.value_type))
+    values = encode(array.dictionary)
+    valid = _valid(array.indices)
+    index = array.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    if not values.valid.all():
+        valid &= values.valid[index]
+    lo, hi = values.lo[index], values.hi[index]
+    if values.codes.size:
+        return Column(valid, lo, hi, values.codes[index], _NO_DATA, _NO_CODES, _NO_CODES)
+    return Column(valid, lo, hi, _NO_CODES, values.data, values.offsets, index)
+
+
+def decode(values: Values, which: NDArray[np.int32], type: pa.DataType) -> pa.DictionaryArray:
+    """Return the given values of the value dictionary, each value of the attribute's type once."""
+    repeated = pa.array(which).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(
+        repeated.indices, _values(values, repeated.dictionary.to_numpy(), type)
+    )
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Return the cells of what `decode` returned, or of an array that has no dictionary."""
+    return take(array.dictionary, array.indices) if pa.types.is_dictionary(array.type) else array
+
+
+def plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose columns have no dictionaries."""
+    if not any(pa.types.is_dictionary(type) for type in batch.schema.types):
+        return batch
+    return pa.RecordBatch.from_arrays([plain(column) for column in batch.columns], names=batch.schema.names)
+
+
+def _values(values: Values, which: NDArray[np.int32], type: pa.DataType) -> pa.Array:
     if _has_codes(type):
         codes = np.empty(which.size, np.int64)
         gather_codes(values, which, codes)
@@ -63,12 +98,13 @@ def decode(values: Values, which: NDArray[np.int32], type: pa.DataType) -> pa.Ar
     return _from_bytes(data, offsets, type)
 
 
-def take(array: pa.Array, rows: NDArray[Any]) -> pa.Array:
+def take(array: pa.Array, rows: NDArray[Any] | pa.Array) -> pa.Array:
     """Return the given rows of an array, of any scalar type."""
+    rows = rows if isinstance(rows, pa.Array) else pa.array(rows)
     if _is_view(array.type):  # Arrow has no `take` for them
         wide = pa.large_string() if pa.types.is_string_view(array.type) else pa.large_binary()
-        return array.cast(wide).take(pa.array(rows)).cast(array.type)
-    return array.take(pa.array(rows))
+        return array.cast(wide).take(rows).cast(array.type)
+    return array.take(rows)
 
 
 def can_take(type: pa.DataType) -> bool:

@@ -1,0 +1,35 @@
+"""A program that cleans a directory of files, to be killed and started again.
+
+Usage: cleaner.py DIRECTORY MASTER
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from tests.spark.streams import DDL, RULES, WINDOW
+
+from sparkbleach import SPARK_SETTINGS, Writer, clean
+
+if __name__ == "__main__":
+    here, master = Path(sys.argv[1]), sys.argv[2]
+    spark = (
+        SparkSession.builder.master(master)
+        .config(map=SPARK_SETTINGS)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    source = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 2).parquet(str(here / "in"))
+    cleaned = clean(source, RULES, id="id", order_by="id", window=WINDOW, snapshot_bytes=20_000)
+    query = (
+        cleaned.writeStream.foreachBatch(Writer(str(here / "out"), audit=str(here / "audit")))
+        .option("checkpointLocation", str(here / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()

@@ -1,0 +1,182 @@
+"""Exactly once: whatever is killed, the output is that of an undisturbed run."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.conftest import NIGHTLY
+from tests.spark.streams import cleaned_by_engine, tuples, write_files
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+N_FILES, FILE_TUPLES = 16, 150
+#: a place and the how-many-eth time it is passed; see crash/sitecustomize.py
+PLACES = [
+    "head:4",
+    "snapshot:3",
+    "written:3",
+]
+if NIGHTLY:
+    PLACES += ["ingress:5", "ingress:14", "lane:1", "lane:6", "delta:3", "snapshot:1", "snapshot:12"]
+    PLACES += ["deletion:5", "head:1", "head:6", "egress:4", "egress:13", "writer:1", "writer:4", "writer:7"]
+    PLACES += ["written:7"]
+
+
+class Run:
+    """A directory with a stream, and the program that cleans it."""
+
+    def __init__(self, directory: Path, seed: int = 0) -> None:
+        self.directory = directory
+        self.table = tuples(N_FILES * FILE_TUPLES, seed)
+        write_files(self.table, directory / "in", [FILE_TUPLES] * N_FILES)
+        self.marks = 0
+
+    def start(self, at: str | None = None, *, itself: bool = False, master: str = "local[2]") -> Any:
+        """Start the program, with a crash at a place or without."""
+        self.marks += 1
+        self.mark = self.directory / f"mark-{self.marks}"
+        environment = {
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join([str(HERE / "crash"), str(ROOT / "src"), str(ROOT)]),
+        }
+        if at:
+            environment |= {"CRASH_AT": at, "CRASH_MARK": str(self.mark)}
+        if itself:
+            environment["CRASH_SELF"] = "yes"
+        command = [sys.executable, str(HERE / "crash" / "cleaner.py"), str(self.directory), master]
+        log = (self.directory / f"log-{self.marks}").open("w")
+        with log:
+            return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=log, stderr=log)  # noqa: S603
+
+    def kill_at(self, place: str) -> None:
+        """Kill the whole process tree when it has reached a place."""
+        process = self.start(place)
+        while not self.mark.exists():
+            assert process.poll() is None, f"it ended before {place}: {self.log()}"
+            time.sleep(0.02)
+        kill_tree(process.pid)
+        process.wait()
+
+    def kill_after(self, seconds: float) -> bool:
+        """Kill the whole process tree after some time; tell whether it was still running."""
+        process = self.start()
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            kill_tree(process.pid)
+            process.wait()
+            return True
+        assert process.returncode == 0, self.log()
+        return False
+
+    def finish(self, **options: Any) -> None:
+        """Let the program run to its end, and check all that it has written."""
+        process = self.start(**options)
+        process.wait(240)
+        assert process.returncode == 0, self.log()
+        self.check()
+
+    def check(self) -> None:
+        """Compare output and audit with the engine's."""
+        rows, audit = cleaned_by_engine(self.table)
+        written = sorted(read(self.directory / "out"), key=lambda row: row["id"])
+        for row in written:
+            row["at"] = row["at"] and row["at"].replace(tzinfo=row["at"].tzinfo or dt.UTC)
+        assert len(written) == len(rows)
+        assert written == rows
+        assert sorted(read(self.directory / "audit"), key=order) == sorted(audit, key=order)
+
+    def log(self) -> str:
+        """Return what the program last said."""
+        return (self.directory / f"log-{self.marks}").read_text()[-3000:]
+
+
+def order(row: dict[str, Any]) -> tuple[int, str]:
+    """Order audit rows."""
+    return row["position"], row["attribute"]
+
+
+def read(directory: Path) -> list[dict[str, Any]]:
+    """Return the rows in all files of a directory."""
+    return [row for path in directory.glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and all that it has started."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    tree = [pid]
+    for one in tree:
+        tree += children.get(one, [])
+    for one in tree:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_killed_process_tree_goes_on(tmp_path: Path, place: str) -> None:
+    """After a SIGKILL at this place a restart gives the output of an undisturbed run."""
+    run = Run(tmp_path)
+    run.kill_at(place)
+    run.finish()
+
+
+@pytest.mark.skipif(not NIGHTLY, reason="nightly: each takes half a minute")
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_at_random_moments(tmp_path: Path, seed: int) -> None:
+    """After several SIGKILLs at random moments, some in a row, the output is that of an undisturbed run."""
+    run = Run(tmp_path, seed)
+    moments = random.Random(seed)  # noqa: S311 -- not for secrets
+    for _ in range(4):
+        if not run.kill_after(moments.uniform(4, 16)):
+            break
+    run.finish()
+
+
+@pytest.mark.skipif(not NIGHTLY, reason="nightly: takes half a minute")
+def test_killed_twice_at_the_same_micro_batch(tmp_path: Path) -> None:
+    """A SIGKILL in the micro-batch that runs again after a SIGKILL changes nothing."""
+    run = Run(tmp_path)
+    run.kill_at("head:4")
+    run.kill_at("lane:1")
+    run.kill_at("written:1")
+    run.finish()
+
+
+def test_a_worker_killed_alone_is_replaced(tmp_path: Path) -> None:
+    """When the lane's Python worker dies, the task is retried, and another worker goes on from the store."""
+    run = Run(tmp_path)
+    run.finish(at="head:4", itself=True, master="local[2,4]")
+    assert run.mark.exists()
+
+
+def test_newest_state_deleted(tmp_path: Path) -> None:
+    """State of a micro-batch that was not committed may be lost: it runs again from the version before."""
+    run = Run(tmp_path)
+    run.kill_at("written:4")
+    store = tmp_path / "checkpoint" / "state" / "0" / "0"
+    newest = max(int(path.name.partition(".")[0].partition("_")[0]) for path in store.glob("*.changelog"))
+    committed = max(int(path.name) for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+    assert newest == committed + 2  # version n is that of micro-batch n - 1
+    for path in [*store.glob(f"{newest}.*"), *store.glob(f"{newest}_*")]:
+        path.unlink()
+    run.finish()
