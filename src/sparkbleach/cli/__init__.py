@@ -1,0 +1,51 @@
+"""The command `sparkbleach`."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from . import check, clean, demo, explain
+
+app = typer.Typer(
+    name="sparkbleach",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("clean")(clean.clean)
+app.command("check")(check.check)
+app.command("explain")(explain.explain)
+app.command("demo")(demo.demo)
+
+
+def _show_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    try:
+        typer.echo(f"sparkbleach {version('sparkbleach')}")
+    except PackageNotFoundError:
+        typer.echo("sparkbleach (not installed)")
+    raise typer.Exit
+
+
+@app.callback()
+def sparkbleach(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end."),
+    ] = False,
+) -> None:
+    """Clean data streams by rules such as `zipcode -> city`.
+
+    What breaks a rule is repaired, tuple by tuple, from what was seen earlier. Begin with `check`, which
+    writes nothing; then `clean`; then ask `explain` why a cell was changed.
+    """
+
+
+def main() -> None:
+    """Run the command."""
+    app()

@@ -1,0 +1,5 @@
+"""`python -m sparkbleach.cli` is `sparkbleach`."""
+
+from . import main
+
+main()

@@ -1,0 +1,104 @@
+"""What a checkpoint has to remember beyond what Spark keeps in it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from ..errors import ConfigError
+
+_FILE = "sparkbleach.json"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the runs of one stream have in common.
+
+    Attributes:
+        schema: Of the rows; what was inferred once stays.
+        id: The id column.
+        output: The directory for clean rows.
+        output_format: Their format.
+        multiline: Whether a record of the input may go over several lines.
+    """
+
+    schema: StructType
+    id: str
+    output: str
+    output_format: str
+    multiline: bool
+
+
+class Checkpoint:
+    """A checkpoint directory."""
+
+    def __init__(self, session: SparkSession, directory: str) -> None:
+        self.directory = directory
+        inner: Any = session
+        self._path_of = inner._jvm.org.apache.hadoop.fs.Path
+        self._conf = inner._jsparkSession.sessionState().newHadoopConf()
+        self._file = self._path_of(self._path_of(directory), _FILE)
+        self._fs = self._file.getFileSystem(self._conf)
+
+    def read(self) -> Memory | None:
+        """Return what an earlier run has left; None if there was none.
+
+        Raises:
+            ConfigError: If the directory is something else.
+        """
+        if not self._fs.exists(self._file):
+            self._check_foreign()
+            return None
+        offsets = self._path_of(self._path_of(self.directory), "offsets")
+        if not self._fs.exists(offsets) or not list(self._fs.listStatus(offsets)):
+            return None  # the run ended before its first micro-batch began
+        stream = self._fs.open(self._file)
+        try:
+            data = json.loads(bytes(stream.readAllBytes()))
+        finally:
+            stream.close()
+        data["schema"] = StructType.fromJson(data["schema"])
+        return Memory(**data)
+
+    def write(self, memory: Memory) -> None:
+        """Leave something for the next run."""
+        data = {**memory.__dict__, "schema": memory.schema.jsonValue()}
+        stream = self._fs.create(self._file, True)
+        try:
+            stream.write(bytearray(json.dumps(data).encode()))
+        finally:
+            stream.close()
+
+    def _check_foreign(self) -> None:
+        directory = self._path_of(self.directory)
+        if not self._fs.exists(directory):
+            return
+        if not self._fs.getFileStatus(directory).isDirectory() or list(self._fs.listStatus(directory)):
+            raise ConfigError(
+                f"checkpoint: {self.directory} is not a checkpoint of sparkbleach clean; "
+                "choose another directory"
+            )
+
+
+def check_output_is_new(session: SparkSession, directory: str, checkpoint: str) -> None:
+    """Check that a directory has no files of another stream, which a new one would replace.
+
+    Raises:
+        ConfigError: If it has.
+    """
+    inner: Any = session
+    path = inner._jvm.org.apache.hadoop.fs.Path(directory)
+    fs = path.getFileSystem(inner._jsparkSession.sessionState().newHadoopConf())
+    if not fs.exists(path):
+        return
+    if not fs.getFileStatus(path).isDirectory():
+        raise ConfigError(f"{directory}: it is a file, but a directory is needed; choose another name")
+    if any(status.getPath().getName().startswith("part-") for status in fs.listStatus(path)):
+        raise ConfigError(
+            f"{directory}: it has files of another run, but the checkpoint {checkpoint} is new; "
+            "give the checkpoint of that run to go on with it, or choose another directory"
+        )

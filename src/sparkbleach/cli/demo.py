@@ -1,0 +1,193 @@
+"""`sparkbleach demo`: a dirty stream through Spark, with the truth known."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options
+from .failure import told
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from .shopping import Shopping
+
+_DIRT = 0.1
+_WINDOW_TUPLES = 100_000
+
+
+def demo(
+    tuples: Annotated[
+        int, typer.Option("--tuples", help="How many transactions to stream.", metavar="N", min=1_000)
+    ] = 300_000,
+    files: Annotated[
+        int, typer.Option("--files", help="In how many files, one per micro-batch.", metavar="N", min=2)
+    ] = 15,
+    master: options.Master = None,
+    debug: options.Debug = False,
+) -> None:
+    """Clean a built-in stream of shopping transactions, and measure how clean it has become.
+
+    Ten percent of the cells that the rules are about are wrong. A few rows are shown dirty and clean; then
+    the whole stream runs through Spark, and the result is compared with the truth. Nothing is left behind.
+    """
+    with told(debug=debug):
+        from ..config import Window
+        from ..spark.topology import clean
+        from ..spark.writer import Writer
+        from .progress import Progress, follow_query
+        from .session import spark_session
+        from .shopping import RULES, shopping
+
+        stream = shopping(tuples, seed=1, dirt=_DIRT)
+        _compile(stream.dirty.slice(0, 2_000))
+        with tempfile.TemporaryDirectory(prefix="sparkbleach-demo-") as directory:
+            here = Path(directory)
+            typer.echo("starting Spark ...", err=True)
+            with spark_session(master, debug=debug) as session:
+                _show_example(session)
+                typer.echo(f"Now {tuples:,} of them as a stream, window {_WINDOW_TUPLES:,} tuples:")
+                _write_files(stream.dirty, here / "in", files)
+                schema = session.read.parquet(str(here / "in")).schema
+                source = session.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+                cleaned = clean(
+                    source.parquet(str(here / "in")),
+                    RULES,
+                    id="id",
+                    order_by="id",
+                    window=Window.tuples(_WINDOW_TUPLES, slide=_WINDOW_TUPLES // 2),
+                )
+                writer = Writer(str(here / "out"), audit=str(here / "audit"))
+                query = cleaned.writeStream.foreachBatch(writer)
+                query = query.option("checkpointLocation", str(here / "checkpoint")).trigger(
+                    availableNow=True
+                )
+                progress = Progress()
+                follow_query(query.start(), progress, waiting=False)
+            _show_result(stream, here / "out", progress)
+
+
+def _compile(batch: pa.RecordBatch) -> None:
+    """Have the kernel compiled, so that the workers find it ready."""
+    from ..engine import Engine
+    from .shopping import RULES
+
+    typer.echo("compiling the kernel (half a minute, the first time only) ...", err=True)
+    Engine(batch.schema, RULES, id="id").process(batch)
+
+
+def _show_example(session: SparkSession) -> None:
+    """Show a dirty table, the rules, and the clean table."""
+    import pyarrow as pa
+
+    from ..spark.topology import clean
+    from .shopping import RULES, SCHEMA
+
+    columns = {
+        "id": [1, 2, 3, 4, 5, 6],
+        "store": ["S01", "S01", None, "S01", "S02", "S02"],
+        "zipcode": ["75001", "75001", "75001", "75002", "69001", "69001"],
+        "city": ["Paris", "Paris", "Pariss", "Lyon", "Lyon", "Lyon"],
+        "item": [7, 7, 7, 8, 8, 7],
+        "category": ["Books", "Books", "Books", "Shoes", "Shoes", "Music"],
+        "customer": [1, 2, 1, 1, 2, 2],
+        "email": [
+            "ann@example.org",
+            "bob@example.org",
+            "an@example.org",
+            "ann@example.org",
+            None,
+            "bob@example.org",
+        ],
+    }
+    dirty = pa.RecordBatch.from_pydict(columns, SCHEMA).to_pylist()
+    ddl = "id long, store string, zipcode string, city string, item int, category string, customer int"
+    ddl += ", email string"
+    frame = session.createDataFrame([tuple(row.values()) for row in dirty], ddl).coalesce(1)
+    rows = clean(frame, RULES, id="id", order_by="id").collect()
+    cleaned = [row.asDict(recursive=True) for row in sorted(rows, key=lambda row: row["id"])]
+    _echo_table("A dirty table", list(columns), dirty, {})
+    typer.echo("The rules\n" + "".join(f"  {rule}\n" for rule in RULES))
+    changed = {(row["id"], repair["attribute"]): repair for row in cleaned for repair in row["_repairs"]}
+    _echo_table("The clean table", list(columns), cleaned, changed)
+    for (id, attribute), repair in changed.items():
+        candidates = ", ".join(f"{one['value']} {one['count']}" for one in repair["candidates"])
+        typer.echo(
+            f"  tuple {id}: {attribute} {repair['old_value']} -> {repair['new_value']}, "
+            f"by {', '.join(repair['rules'])}; seen so far: {candidates}"
+        )
+    typer.echo()
+
+
+def _echo_table(
+    title: str, names: Sequence[str], rows: Sequence[dict[str, Any]], changed: dict[tuple[int, str], Any]
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*names, title=title, title_justify="left")
+    for row in rows:
+        cells = ["" if row[name] is None else str(row[name]) for name in names]
+        table.add_row(
+            *(
+                f"[bold green]{cell}*[/]" if (row["id"], name) in changed else cell
+                for name, cell in zip(names, cells, strict=True)
+            )
+        )
+    Console().print(table)
+
+
+def _write_files(batch: pa.RecordBatch, directory: Path, n_files: int) -> None:
+    import os
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    directory.mkdir()
+    size = -(-batch.num_rows // n_files)
+    for number in range(n_files):
+        path = directory / f"{number:04}.parquet"
+        pq.write_table(pa.Table.from_batches([batch.slice(number * size, size)]), path)
+        os.utime(path, (1e9 + number, 1e9 + number))  # Spark takes older files first
+
+
+def _show_result(stream: Shopping, output: Path, progress: Any) -> None:
+    """Compare the output with the truth."""
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+    from rich.console import Console
+    from rich.table import Table
+
+    from ..errors import SparkbleachError
+    from ..rule import Rule
+    from .shopping import RULES
+
+    cleaned = ds.dataset(str(output)).to_table().sort_by("id")
+    if cleaned.column("id").to_pylist() != stream.truth.column("id").to_pylist():
+        raise SparkbleachError("demo: rows were lost or doubled; please report this")
+    table = Table("rule", "applies to", "dirty before", "dirty after", "repairs", title="Against the truth")
+    table.title_justify = "left"
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for rule in map(Rule.parse, RULES):
+        applies = pc.and_(
+            stream.dirty.column(rule.lhs[0]).is_valid(), stream.dirty.column(rule.rhs).is_valid()
+        )
+        n = pc.sum(applies).as_py()
+        true = stream.truth.column(rule.rhs)
+        before, after = (
+            pc.sum(pc.and_(applies, pc.not_equal(cells, true))).as_py() / n
+            for cells in (stream.dirty.column(rule.rhs), cleaned.column(rule.rhs).combine_chunks())
+        )
+        told = f"{rule.lhs[0]} -> {rule.rhs}"
+        table.add_row(
+            told, f"{n:,} tuples", f"{before:.2%}", f"{after:.2%}", f"{progress.repairs[rule.id]:,}"
+        )
+    Console().print(table)
+    typer.echo(progress.pace())

@@ -1,0 +1,131 @@
+"""`sparkbleach explain`: why the cells of a tuple were changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import ConfigError
+from . import options
+from .failure import told
+
+# The columns of an audit, as DuckDB has to read them from JSON; the id is compared and shown as text.
+_JSON_COLUMNS = {
+    "id": "VARCHAR",
+    "position": "BIGINT",
+    "attribute": "VARCHAR",
+    "old_value": "VARCHAR",
+    "new_value": "VARCHAR",
+    "rules": "VARCHAR[]",
+    "candidates": "STRUCT(value VARCHAR, count BIGINT)[]",
+    "confidence": "DOUBLE",
+    "groups": "BIGINT",
+    "decided_by": "VARCHAR",
+    "overruled": "VARCHAR[]",
+    "version": "BIGINT",
+}
+
+
+def explain(
+    id: Annotated[str, typer.Argument(help="The id of the tuple.", show_default=False)],
+    audit: Annotated[
+        Path,
+        typer.Option(
+            "--audit",
+            help="The directory with the audit that clean has written.",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ],
+    debug: options.Debug = False,
+) -> None:
+    """Explain why the cells of a tuple were changed: the rules they broke, the candidates and their counts.
+
+    Reads what `clean` has left in its audit directory (OUTPUT-audit unless told otherwise);
+    Spark is not needed.
+
+    Example: `sparkbleach explain 3 --audit clean-audit`
+    """
+    with told(debug=debug):
+        rows = read_audit(audit, id)
+        if not rows:
+            typer.echo(f"no cell of tuple {id} was changed")
+            return
+        for number, row in enumerate(rows):
+            if number:
+                typer.echo()
+            for line in in_words(row):
+                typer.echo(line)
+
+
+def read_audit(directory: Path, id: str) -> list[dict[str, Any]]:
+    """Return the audit rows of a tuple, by position and then as they were written.
+
+    Raises:
+        ConfigError: If there is no audit in the directory, or it cannot be read.
+    """
+    import duckdb
+
+    if not directory.is_dir():
+        raise ConfigError(
+            f"audit: {directory} is not a directory; give the one that clean has written its audit to"
+        )
+    files: dict[str, list[str]] = {}
+    for name in sorted(os.listdir(directory)):
+        if name.startswith("part-"):
+            files.setdefault(os.path.splitext(name)[1], []).append(str(directory / name))
+    readers = {
+        ".parquet": "read_parquet($files)",
+        ".json": "read_json($files, format = 'newline_delimited', columns = $columns)",
+    }
+    if not set(files) & set(readers):
+        raise ConfigError(
+            f"audit: {directory} has no part files; "
+            "either nothing was repaired, or clean has written its audit elsewhere"
+        )
+    rows: list[dict[str, Any]] = []
+    with duckdb.connect() as connection:
+        for ending, reader in readers.items():
+            if ending not in files:
+                continue
+            values: dict[str, Any] = {"files": files[ending], "id": id}
+            if ending == ".json":
+                values["columns"] = _JSON_COLUMNS
+            query = f"SELECT * REPLACE (id::VARCHAR AS id) FROM {reader} WHERE id::VARCHAR = $id"  # noqa: S608
+            try:
+                found = connection.execute(query, values)
+                names = [column[0] for column in found.description or ()]
+                rows += [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+            except duckdb.Error as error:
+                problem = str(error).splitlines()[0]
+                raise ConfigError(
+                    f"audit: {directory} is not an audit that clean has written ({problem}); check the path"
+                ) from error
+    return sorted(rows, key=lambda row: int(row["position"]))
+
+
+def in_words(row: dict[str, Any]) -> list[str]:
+    """Return an audit row as lines of text."""
+    old = "null" if row["old_value"] is None else repr(row["old_value"])
+    rules = row["rules"]
+    lines = [
+        f"{row['attribute']}: {old} -> {row['new_value']!r}",
+        f"  because it violated {'rule' if len(rules) == 1 else 'rules'} {', '.join(rules)}",
+    ]
+    if row["decided_by"] == "constant":
+        lines.append("  a constant in a rule's tableau demands this value; counts did not matter")
+    else:
+        lines.append(f"  the most frequent candidate won, with {row['confidence']:.0%} of the counts")
+    if row["candidates"]:
+        told_candidates = ", ".join(f"{one['value']!r} {one['count']:,}" for one in row["candidates"])
+        groups = f"{row['groups']:,} {'group' if row['groups'] == 1 else 'groups'}"
+        lines.append(f"  candidates and their counts, from {groups}: {told_candidates}")
+    if row["overruled"]:
+        lines.append(f"  overruled, because their constants say otherwise: {', '.join(row['overruled'])}")
+    lines.append(
+        f"  tuple {row['id']} at position {row['position']:,}, version {row['version']} of the rules"
+    )
+    return lines

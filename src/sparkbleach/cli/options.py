@@ -1,0 +1,212 @@
+"""Options that commands share, and the checks of what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..config import DEFAULT_WINDOW, Window
+from ..errors import ConfigError, RuleError
+from ..update import RuleUpdate
+
+_INPUT = "Input"
+_CLEANING = "Cleaning"
+_SPARK = "Spark"
+
+
+class Format(StrEnum):
+    """A format of files."""
+
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+class Windowing(StrEnum):
+    """What a window forgets."""
+
+    bleach = "bleach"
+    basic = "basic"
+
+
+class Repair(StrEnum):
+    """What counts in a repair."""
+
+    by_class = "class"
+    vote = "vote"
+
+
+Rules = Annotated[
+    Path, typer.Option("--rules", help="The YAML file with the rules.", metavar="FILE", show_default=False)
+]
+InputFormat = Annotated[
+    Format | None,
+    typer.Option(
+        "--input-format",
+        help="The format of the input; guessed from the names of the files if not given. "
+        "CSV files have a header, JSON files one object per line.",
+        rich_help_panel=_INPUT,
+        show_default=False,
+    ),
+]
+Schema = Annotated[
+    str | None,
+    typer.Option(
+        "--schema",
+        help='Names and types of the columns, such as "id INT, city STRING", or a file with that. '
+        "If not given, they are inferred, which reads the whole input twice more; a CSV column becomes "
+        "a number only if every cell of it would be written back as it was (007 stays text). Rows with cells "
+        "that do not fit a given type go to the quarantine.",
+        metavar="DDL|FILE",
+        rich_help_panel=_INPUT,
+        show_default=False,
+    ),
+]
+Multiline = Annotated[
+    bool,
+    typer.Option(
+        "--multiline",
+        help="Quoted CSV cells may hold line breaks, and a JSON file is one document, such as a list of "
+        "objects. A file is then read by one task.",
+        rich_help_panel=_INPUT,
+    ),
+]
+OrderBy = Annotated[
+    str | None,
+    typer.Option(
+        "--order-by",
+        help="The column that says in which order the tuples of a micro-batch come. If not given: by the "
+        "path of the file, then by the place in it.",
+        metavar="COL",
+        rich_help_panel=_INPUT,
+        show_default=False,
+    ),
+]
+WindowSize = Annotated[
+    int | None,
+    typer.Option(
+        "--window",
+        help="How many tuples the window holds: older ones no longer count in repairs.",
+        metavar="N",
+        rich_help_panel=_CLEANING,
+        show_default=f"{DEFAULT_WINDOW.size}",
+    ),
+]
+WindowSlide = Annotated[
+    int | None,
+    typer.Option(
+        "--slide",
+        help="By how many tuples the window moves.",
+        metavar="N",
+        rich_help_panel=_CLEANING,
+        show_default=f"{DEFAULT_WINDOW.slide}, or half the window",
+    ),
+]
+NoWindow = Annotated[
+    bool,
+    typer.Option("--no-window", help="Keep everything, forever: memory grows.", rich_help_panel=_CLEANING),
+]
+WindowingOption = Annotated[
+    Windowing,
+    typer.Option(
+        "--windowing",
+        help="bleach: a group with violations keeps its counts when the window moves on; "
+        "basic: only the window counts.",
+        rich_help_panel=_CLEANING,
+    ),
+]
+RepairOption = Annotated[
+    Repair,
+    typer.Option(
+        "--repair",
+        help="class: the most frequent value of all connected groups; vote: of the tuple's own groups, "
+        "which is better where the left-hand sides may be wrong.",
+        rich_help_panel=_CLEANING,
+    ),
+]
+RuleUpdates = Annotated[
+    Path | None,
+    typer.Option(
+        "--rule-updates",
+        help="Rules that come or go on the way: lines like "
+        '{"at": 1000, "op": "delete", "id": "r5"} and {"at": 2000, "op": "add", "rule": "a -> b"}, where '
+        '"at" is the position of a tuple, counted from 0.',
+        metavar="FILE.jsonl",
+        rich_help_panel=_CLEANING,
+        show_default=False,
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        help="Where Spark runs.",
+        metavar="URL",
+        rich_help_panel=_SPARK,
+        envvar="SPARK_MASTER",
+        show_default="local[*]: all cores of this machine",
+    ),
+]
+Debug = Annotated[
+    bool,
+    typer.Option("--debug", help="Show tracebacks and what Spark logs.", rich_help_panel=_SPARK),
+]
+
+
+def window_of(size: int | None, slide: int | None, no_window: bool) -> Window | None:
+    """Return the window that three options say.
+
+    Raises:
+        ConfigError: If they contradict each other.
+    """
+    if no_window:
+        if size is not None or slide is not None:
+            raise ConfigError("window: --no-window does not go with --window and --slide; leave one out")
+        return None
+    if size is None and slide is None:
+        return DEFAULT_WINDOW
+    size = DEFAULT_WINDOW.size if size is None else size
+    if slide is None:
+        slide = size // 2 if size % 2 == 0 else size
+    return Window.tuples(size, slide)
+
+
+def updates_of(path: Path | None) -> list[RuleUpdate]:
+    """Return the rule updates in a file.
+
+    Raises:
+        RuleError: If it cannot be read or is wrong anywhere; the message names the file and the line.
+    """
+    if path is None:
+        return []
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise RuleError(
+            f"{path}: cannot read it ({error.strerror}); check the path and its permissions"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise RuleError(f"{path}: it is not valid UTF-8; save it as UTF-8") from error
+    updates = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            updates.append(RuleUpdate.from_dict(json.loads(line)))
+        except json.JSONDecodeError as error:
+            raise RuleError(
+                f"{path}:{number}: it is not valid JSON: {error.msg}; write one object per line"
+            ) from error
+        except RuleError as error:
+            raise RuleError(f"{path}:{number}: {error}") from error
+    return updates
+
+
+def absolute(path: str) -> str:
+    """Return a path that means the same in every process; one with a scheme (hdfs://) already does."""
+    return path if "://" in path else os.path.abspath(path)

@@ -1,0 +1,229 @@
+"""How a query is getting on: a live display on a terminal, lines otherwise."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ..spark.topology import OBSERVATION
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from ..spark.writer import Writer
+
+_POLL_SECONDS = 0.25
+_LINE_SECONDS = 1.0
+
+
+class Progress:
+    """What is known of a query so far.
+
+    Attributes:
+        tuples: How many rows were read in this run.
+        batches: How many micro-batches had rows.
+        report: The last report of the lane.
+    """
+
+    def __init__(self) -> None:
+        self.tuples = 0
+        self.batches = 0
+        self.report: dict[str, Any] = {}
+        self._begun = time.monotonic()
+        self._seconds = 0.0
+        self._batch_seconds = 0.0
+        self._batch_tuples = 0
+        self._last_batch = -1
+        self._all: list[tuple[int, float]] = []
+
+    @property
+    def violations(self) -> dict[str, int]:
+        """By rule: how many tuples have violated it, in this run and those before."""
+        found: dict[str, int] = self.report.get("violations", {})
+        return found
+
+    @property
+    def repairs(self) -> dict[str, int]:
+        """By rule: how many cells that violated it were changed, in this run and those before."""
+        found: dict[str, int] = self.report.get("repairs", {})
+        return found
+
+    def take_in(self, query: StreamingQuery) -> bool:
+        """Note the micro-batches that have ended since the last time; return whether there are any."""
+        last = query.lastProgress
+        if last is None or last.batchId <= self._last_batch:
+            return False
+        news = [last] if last.batchId == self._last_batch + 1 else query.recentProgress
+        before = self.batches
+        for batch in news:
+            if batch.batchId > self._last_batch:
+                self._note(batch)
+        return self.batches > before
+
+    def _note(self, batch: StreamingQueryProgress) -> None:
+        if batch.numInputRows == 0:
+            return
+        self._last_batch = batch.batchId
+        self.batches += 1
+        self.tuples += batch.numInputRows
+        self._batch_tuples = batch.numInputRows
+        self._batch_seconds = batch.durationMs.get("triggerExecution", 0) / 1000
+        self._seconds += self._batch_seconds
+        self._all.append((self._batch_tuples, self._batch_seconds))
+        observed = batch.observedMetrics.get(OBSERVATION)
+        if observed is not None and observed["report"]:
+            self.report = json.loads(observed["report"].partition(" ")[2])
+
+    def line(self) -> str:
+        """Return a line on the last micro-batch."""
+        return (
+            f"batch {self._last_batch}: {self._batch_tuples:,} tuples in {_told(self._batch_seconds)}, "
+            f"{_rate(self._batch_tuples, self._batch_seconds)}; {self.tuples:,} so far; "
+            f"{sum(self.violations.values()):,} violations, {sum(self.repairs.values()):,} repairs"
+        )
+
+    def display(self, *, waiting: bool) -> Group:
+        """Return the live display."""
+        seconds = time.monotonic() - self._begun
+        state = "waiting for the first micro-batch" if not self.batches else f"micro-batch {self._last_batch}"
+        if waiting and self.batches:
+            state += ", waiting for more (Ctrl-C ends it)"
+        mean = self._seconds / self.batches if self.batches else 0.0
+        head = Text(
+            f"{self.tuples:,} tuples | now {_rate(self._batch_tuples, self._batch_seconds)}, "
+            f"overall {_rate(self.tuples, seconds)} | "
+            f"latency {_told(self._batch_seconds)}, mean {_told(mean)} | {state}"
+        )
+        table = Table("rule", "violations", "repairs", box=None, header_style="bold")
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for rule, n in self.violations.items():
+            table.add_row(rule, f"{n:,}", f"{self.repairs.get(rule, 0):,}")
+        return Group(head, table) if self.violations else Group(head)
+
+    def pace(self) -> str:
+        """Return throughput and latency once Spark is warm: over the second half of the micro-batches."""
+        half = self._all[len(self._all) // 2 :]
+        tuples, seconds = sum(n for n, _ in half), sum(seconds for _, seconds in half)
+        return (
+            f"{self.tuples:,} tuples in {self.batches} micro-batches; second half: {_rate(tuples, seconds)}, "
+            f"latency of a micro-batch {_told(seconds / max(1, len(half)))} on average, "
+            f"{_told(max((seconds for _, seconds in half), default=0.0))} at most"
+        )
+
+    def print_summary(self, writer: Writer, checkpoint: str) -> None:
+        """Print what was done, and where the results are."""
+        seconds = time.monotonic() - self._begun
+        tuples = writer.rows + writer.quarantined
+        if tuples == 0:
+            typer.echo("nothing new to clean")
+        else:
+            repaired = f"{writer.repairs:,} cells repaired, " if writer.audit else ""
+            typer.echo(
+                f"{tuples:,} tuples in {seconds:.1f} s ({_rate(tuples, seconds)}), {repaired}"
+                f"{writer.quarantined:,} rows in quarantine"
+            )
+        echo_rules(self.violations, self.repairs)
+        places = [("output", f"{writer.output} ({writer.format})")]
+        if writer.audit and writer.repairs:
+            places.append(("audit", writer.audit))
+        if writer.quarantine and writer.quarantined:
+            places.append(("quarantine", writer.quarantine))
+        for name, place in [*places, ("checkpoint", checkpoint)]:
+            typer.echo(f"{name:<11} {place}")
+
+
+def echo_rules(violations: dict[str, int], repairs: dict[str, int]) -> None:
+    """Print violations and repairs by rule."""
+    if not violations:
+        return
+    width = max(len("rule"), *map(len, violations))
+    typer.echo(f"{'rule':<{width}}  {'violations':>12}  {'repairs':>12}")
+    for rule, n in violations.items():
+        typer.echo(f"{rule:<{width}}  {n:>12,}  {repairs.get(rule, 0):>12,}")
+
+
+def follow_query(query: StreamingQuery, progress: Progress, *, waiting: bool) -> None:
+    """Show how a query is getting on until it ends, or until Ctrl-C or SIGTERM ends it.
+
+    Args:
+        query: The query.
+        progress: Where to note what it has done.
+        waiting: Whether it waits for more when it has done all.
+    """
+    stop = threading.Event()
+    try:
+        with _signals_set(stop):
+            if sys.stderr.isatty():
+                _show_live(query, progress, stop, waiting=waiting)
+            else:
+                _show_lines(query, progress, stop)
+    finally:
+        if query.isActive:
+            query.stop()
+    progress.take_in(query)
+
+
+def _show_live(query: StreamingQuery, progress: Progress, stop: threading.Event, *, waiting: bool) -> None:
+    with Live(progress.display(waiting=waiting), console=Console(stderr=True), transient=True) as live:
+        for _ in _until_end(query, stop):
+            progress.take_in(query)
+            live.update(progress.display(waiting=waiting))
+
+
+def _show_lines(query: StreamingQuery, progress: Progress, stop: threading.Event) -> None:
+    shown_at = 0.0
+    pending = False
+    for _ in _until_end(query, stop):
+        pending = progress.take_in(query) or pending
+        if pending and time.monotonic() - shown_at >= _LINE_SECONDS:
+            typer.echo(progress.line(), err=True)
+            shown_at, pending = time.monotonic(), False
+    if progress.take_in(query) or pending:
+        typer.echo(progress.line(), err=True)
+
+
+def _until_end(query: StreamingQuery, stop: threading.Event) -> Iterator[None]:
+    """Yield now and then until a query has ended, or is to stop; raise what it failed with."""
+    while not stop.is_set():
+        ended = query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]
+        yield
+        if ended:
+            return
+
+
+@contextmanager
+def _signals_set(stop: threading.Event) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM set an event; an exception would break a call to the JVM."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _rate(n: int, seconds: float) -> str:
+    return f"{n / seconds:,.0f} tuples/s" if seconds > 0 else "0 tuples/s"
+
+
+def _told(seconds: float) -> str:
+    return f"{seconds * 1000:,.0f} ms" if seconds < 10 else f"{seconds:,.1f} s"

@@ -1,0 +1,124 @@
+"""A quiet Spark session on this machine, and the Java that it needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from ..errors import SparkbleachError
+from ..spark.session import SPARK_SETTINGS
+from .failure import is_known
+
+_JAVA_MIN = 17
+_REMEDY = (
+    f"install Java {_JAVA_MIN} or newer (Debian and Ubuntu: apt install openjdk-{_JAVA_MIN}-jre-headless; "
+    f"macOS: brew install openjdk@{_JAVA_MIN}) and have JAVA_HOME or PATH point to it"
+)
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+
+def check_java() -> None:
+    """Check that there is a Java that Spark runs on.
+
+    Raises:
+        SparkbleachError: If there is none, or it is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if java is None:
+        raise SparkbleachError(f"Java: there is none on PATH, and JAVA_HOME is not set; {_REMEDY}")
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SparkbleachError(f"Java: {java} does not run ({error}); {_REMEDY}") from error
+    version = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    if version is None:
+        raise SparkbleachError(f"Java: {java} -version does not tell a version; {_REMEDY}")
+    if int(version[1]) < _JAVA_MIN:
+        raise SparkbleachError(f"Java: {java} is version {version[1]}, which is too old for Spark; {_REMEDY}")
+
+
+@contextmanager
+def spark_session(master: str | None, *, debug: bool) -> Iterator[SparkSession]:
+    """Give a session: the one that this process has, or a new one that ends afterwards.
+
+    What Spark and its workers write to standard error goes to a file. An error that is not one of
+    sparkbleach's gets a note that says where it is; in all other cases it is deleted.
+
+    Args:
+        master: Where Spark runs; on all cores of this machine if neither this nor SPARK_MASTER says so.
+        debug: Whether Spark writes to standard error instead.
+
+    Raises:
+        SparkbleachError: If there is no fit Java, or Spark does not start.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    check_java()
+    log = tempfile.NamedTemporaryFile(prefix="sparkbleach-", suffix=".log", delete=False)  # noqa: SIM115
+    try:
+        session = _start(
+            master or os.environ.get("SPARK_MASTER") or "local[*]", None if debug else log.fileno()
+        )
+        try:
+            yield session
+        finally:
+            session.stop()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise SparkbleachError(f"Spark does not start; {log.name} says why") from error
+    except Exception as error:
+        if debug or is_known(error):
+            os.unlink(log.name)
+        else:
+            error.add_note(f"the log of Spark is in {log.name}")
+        raise
+    except BaseException:
+        os.unlink(log.name)
+        raise
+    else:
+        os.unlink(log.name)
+    finally:
+        log.close()
+
+
+def _start(master: str, stderr: int | None) -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings: dict[str, bool | float | int | str | None] = {
+        "spark.master": master,
+        "spark.app.name": "sparkbleach",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        **SPARK_SETTINGS,
+    }
+    if stderr is not None:
+        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
+    if master.startswith("local"):
+        # A machine without network has no other name that it can be reached by.
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    conf = SparkConf(loadDefaults=False).setAll([(key, str(value)) for key, value in settings.items()])
+    if SparkContext._gateway is None:
+        launch: Any = launch_gateway
+        gateway = launch(conf, popen_kwargs={} if stderr is None else {"stderr": stderr})
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+    session = SparkSession.builder.config(map=settings).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

@@ -1,0 +1,101 @@
+"""The command as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .conftest import read_csv
+
+COMMAND = (sys.executable, "-m", "sparkbleach.cli")
+
+
+def fake_java(directory: Path, script: str) -> dict[str, str]:
+    """Put a program of the name java somewhere; return an environment that has no other one."""
+    java = directory / "java"
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    return {**environment, "PATH": str(directory)}
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "is version 11, which is too old"),
+        ("echo 'java version \"1.8.0_372\"' >&2", "is version 8, which is too old"),
+        ("exit 1", "does not tell a version"),
+        (None, "there is none on PATH"),
+    ],
+)
+def test_java(tmp_path: Path, rules: Path, script: str | None, message: str) -> None:
+    """Without a fit Java, one sentence says what to install."""
+    environment = fake_java(tmp_path, script or "")
+    if script is None:
+        (tmp_path / "java").unlink()
+    done = subprocess.run(  # noqa: S603
+        [*COMMAND, "check", "--rules", str(rules), "--schema", "id INT, zip INT, city STRING"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: Java: ")
+    assert message in done.stderr
+    assert "install Java 17 or newer" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_follow_until_ctrl_c(tmp_path: Path, rules: Path) -> None:
+    """With --follow later files are cleaned, Ctrl-C ends it with exit code 0, and Spark makes no noise."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    process = subprocess.Popen(  # noqa: S603
+        [
+            *COMMAND, "clean", "--rules", str(rules), "--input", str(source), "--input-format", "csv",
+            "--id", "id", "--schema", "id INT, zip INT, city STRING", "--output", str(out), "--follow",
+            "--master", "local[2]",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        for number in range(2):
+            (tmp_path / "new").write_text(f"id,zip,city\n{number},1,a\n")
+            (tmp_path / "new").rename(source / f"{number}.csv")
+            deadline = time.monotonic() + 120
+            while len(list(out.glob("part-*"))) <= number:
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        time.sleep(1)
+        os.killpg(process.pid, signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    assert [line[:5] for line in stderr.splitlines()] == ["batch"] * 2
+    assert stdout.startswith("2 tuples in ")
+    assert [row["id"] for row in read_csv(out)] == ["0", "1"]
+
+
+def test_help_and_version() -> None:
+    """Help has a paragraph, an example and the options of each command."""
+    for command in ("clean", "check", "explain"):
+        done = subprocess.run(  # noqa: S603
+            [*COMMAND, command, "--help"], capture_output=True, text=True, timeout=60, check=True
+        )
+        assert f"Example: sparkbleach {command}" in " ".join(done.stdout.split())
+    done = subprocess.run([*COMMAND, "--version"], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
+    assert done.stdout.startswith("sparkbleach ")

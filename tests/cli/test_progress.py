@@ -1,0 +1,60 @@
+"""The display of progress."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+
+from sparkbleach.cli.progress import Progress
+
+
+def batch(number: int, rows: int, milliseconds: int, report: str | None) -> SimpleNamespace:
+    """Return the progress of a micro-batch as Spark tells it."""
+    return SimpleNamespace(
+        batchId=number,
+        numInputRows=rows,
+        durationMs={"triggerExecution": milliseconds},
+        observedMetrics={"sparkbleach": {"report": report}},
+    )
+
+
+def query(*batches: SimpleNamespace) -> StreamingQuery:
+    """Return a query that has done some micro-batches."""
+    return cast(StreamingQuery, SimpleNamespace(lastProgress=batches[-1], recentProgress=list(batches)))
+
+
+def test_micro_batches_count_once() -> None:
+    """Each micro-batch is taken in once, also if several have ended since the last look, or none."""
+    progress = Progress()
+    first, second = batch(4, 10, 500, None), batch(5, 30, 100, '0000000000000000040 {"violations": {"r": 7}}')
+    assert progress.take_in(query(first))
+    assert not progress.take_in(query(first))
+    assert not progress.take_in(query(first, batch(5, 0, 1, None)))
+    assert progress.take_in(query(first, second, batch(6, 2, 100, None)))
+    assert progress.tuples == 42
+    assert progress.batches == 3
+    assert progress.violations == {"r": 7}
+
+
+def test_the_live_display() -> None:
+    """The display tells tuples, rates, latencies, and violations and repairs of each rule."""
+    progress = Progress()
+    report = '0000000000000001000 {"violations": {"zip_city": 20}, "repairs": {"zip_city": 1234}}'
+    assert "waiting for the first" in shown(progress)
+    progress.take_in(query(batch(0, 1_000, 300, None), batch(1, 1_000, 100, report)))
+    text = shown(progress)
+    assert "2,000 tuples" in text
+    assert "now 10,000 tuples/s" in text
+    assert "latency 100 ms, mean 200 ms" in text
+    assert ["zip_city", "20", "1,234"] in [line.split() for line in text.splitlines()]
+
+
+def shown(progress: Progress) -> str:
+    """Return what the display looks like."""
+    console: Any = Console(width=200, record=True, quiet=False, file=None)
+    with console.capture() as capture:
+        console.print(progress.display(waiting=True))
+    return str(capture.get())
