@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 setup: $(READY) ## Make the virtual environment
 
 test: $(READY) ## Run the tests, with coverage
-	$(BIN)/pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-nightly: $(READY) ## Run all tests, with thousands of random streams
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest
@@ -33,6 +33,15 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+demo: $(READY) ## Clean a stream of generated shopping transactions on Spark
+	$(BIN)/sparkbleach demo
+
+bench: $(READY) ## Measure throughput and latency on Spark (about ten minutes)
+	$(BIN)/python -m bench.spark
+
+bench-long: $(READY) ## Watch memory and checkpoint over 10 M tuples (about five minutes)
+	$(BIN)/python -m bench.long_run
+
 bench-kernel: $(READY) ## Measure the kernel on one core (about two minutes)
 	$(BIN)/python -m bench.kernel
 
@@ -40,4 +49,4 @@ clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-nightly lint format bench-kernel clean
+.PHONY: help setup test test-nightly lint format demo bench bench-long bench-kernel clean

@@ -1,0 +1,86 @@
+"""A long run: memory of the lane's worker and size of the checkpoint while many windows pass.
+
+Usage: python -m bench.long_run [MILLIONS]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.spark import DDL, FILE_TUPLES, SIX_RULES, session
+from bench.stream import SalesStream
+from sparkbleach import clean, report
+
+FILES_PER_BATCH = 2
+
+
+def worker_mb() -> int:
+    """Return the memory of the largest Python worker, in MB."""
+    largest = 0
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+                pages = int((entry / "statm").read_text().split()[1])
+                largest = max(largest, pages * os.sysconf("SC_PAGE_SIZE") >> 20)
+        except OSError:
+            continue  # it has ended
+    return largest
+
+
+def size_mb(directory: Path) -> int:
+    """Return the size of all files below a directory, in MB."""
+    total = 0
+    for path in directory.rglob("*"):
+        try:
+            total += path.stat().st_size
+        except OSError:
+            continue  # Spark deletes old files meanwhile
+    return total >> 20
+
+
+def main() -> None:
+    """Print a line for each million tuples."""
+    millions = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    spark = session()
+    with tempfile.TemporaryDirectory(prefix="sparkbleach-long-") as directory:
+        here = Path(directory)
+        (here / "in").mkdir()
+        stream = SalesStream()
+        for number, batch in enumerate(stream.batches(millions * 1_000_000, FILE_TUPLES)):
+            path = here / "in" / f"{number:05}.parquet"
+            pq.write_table(pa.Table.from_batches([batch]), path)
+            os.utime(path, (1e9 + number, 1e9 + number))
+        source = spark.readStream.schema(DDL).option("maxFilesPerTrigger", FILES_PER_BATCH)
+        cleaned = clean(source.parquet(str(here / "in")), SIX_RULES, id="id")
+        query = (
+            cleaned.writeStream.format("noop")
+            .option("checkpointLocation", str(here / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        print(f"{'tuples':>12} {'engine MB':>10} {'worker MB':>10} {'checkpoint MB':>14} {'seconds':>8}")
+        shown = 0
+        begun = time.monotonic()
+        while query.isActive:
+            time.sleep(0.2)
+            latest = query.lastProgress and report(query.lastProgress)
+            if latest and latest["position"] // 1_000_000 > shown:
+                shown = latest["position"] // 1_000_000
+                print(
+                    f"{latest['position']:>12,} {latest['nbytes'] >> 20:>10,} {worker_mb():>10,} "
+                    f"{size_mb(here / 'checkpoint'):>14,} {time.monotonic() - begun:>8.1f}",
+                    flush=True,
+                )
+        query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
