@@ -21,7 +21,7 @@ from tests.spark.streams import cleaned_by_engine, tuples, write_files
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-N_FILES, FILE_TUPLES = 16, 150
+N_FILES, FILE_TUPLES = 12, 150
 #: a place and the how-many-eth time it is passed; see crash/sitecustomize.py
 PLACES = [
     "head:4",
@@ -29,9 +29,9 @@ PLACES = [
     "written:3",
 ]
 if NIGHTLY:
-    PLACES += ["ingress:5", "ingress:14", "lane:1", "lane:6", "delta:3", "snapshot:1", "snapshot:12"]
-    PLACES += ["deletion:5", "head:1", "head:6", "egress:4", "egress:13", "writer:1", "writer:4", "writer:7"]
-    PLACES += ["written:7"]
+    PLACES += ["ingress:5", "ingress:14", "lane:1", "lane:5", "delta:3", "snapshot:1", "snapshot:12"]
+    PLACES += ["deletion:5", "head:1", "head:5", "egress:4", "egress:9", "writer:1", "writer:4", "writer:7"]
+    PLACES += ["written:5"]
 
 
 class Run:

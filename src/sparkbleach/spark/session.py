@@ -28,6 +28,9 @@ SPARK_SETTINGS: dict[str, bool | float | int | str | None] = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # There are no timers: a micro-batch without data would do nothing.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # How many micro-batches one can go back by hand. Each keeps what it wrote: at Spark's 100 the checkpoint
+    # is several times as large as the state.
+    "spark.sql.streaming.minBatchesToRetain": "20",
     # Rows cross between the JVM and Python a quarter faster.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
