@@ -29,7 +29,7 @@ from sparkbleach import SPARK_SETTINGS, clean, report
 SIX_RULES = [f"{id}: {text}" for id, text in list(RULES.items())[:6]]
 DDL = ", ".join(f"{field.name} {'long' if field.type == pa.int64() else 'string'}" for field in SCHEMA)
 FILE_TUPLES = 100_000
-FILES_PER_BATCH = 10
+FILES_PER_BATCH = 5
 LATENCY_RATE = 15_000
 
 
