@@ -166,7 +166,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="sparkbleach-bench-") as directory:
         here = Path(directory)
         if "throughput" in options.what:
-            throughput(spark, here, n_files=30 if options.quick else 60, rounds=1 if options.quick else 2)
+            throughput(spark, here, n_files=30 if options.quick else 60, rounds=1 if options.quick else 3)
         if "latency" in options.what:
             if options.quick:
                 latency(spark, here, backlog=100_000, warm_up=30, seconds=30)

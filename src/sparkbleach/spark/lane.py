@@ -240,6 +240,8 @@ def _clean_sorted(
     """Clean batches in the order that columns say; return the repairs of each as it is."""
     table = pa.concat_batches([plain_columns(batch) for batch in batches])
     order = _order(table, order_by)
+    if table.num_rows:  # a change of the schema says which columns are there for the order only
+        _let_happen(engine, coming, happened)
     cells = table.drop_columns([name for name in order_by if name not in engine.schema.names])
     if order is not None:
         cells = cells.take(pa.array(order))
@@ -267,8 +269,7 @@ def _clean(
     last = first + sum(batch.num_rows for batch in batches)
     repaired: list[list[RepairedColumn]] = [[] for _ in batches]
     while engine.position < last:
-        while coming and coming[0]["at"] <= engine.position:
-            _happen(engine, coming.pop(0), happened)
+        _let_happen(engine, coming, happened)
         end = min(coming[0]["at"], last) if coming else last
         parts = _between_positions(batches, engine.position - first, end - first)
         decided = engine.decide_all([part for _, _, part in parts])
@@ -291,6 +292,12 @@ def _between_positions(
             parts.append((number, begin, batch.slice(begin, end - begin)))
         at += batch.num_rows
     return parts
+
+
+def _let_happen(engine: Engine, coming: list[Event], happened: list[Event]) -> None:
+    """Let the events take effect whose position has come."""
+    while coming and coming[0]["at"] <= engine.position:
+        _happen(engine, coming.pop(0), happened)
 
 
 def _happen(engine: Engine, event: Event, happened: list[Event]) -> None:

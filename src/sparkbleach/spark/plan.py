@@ -53,8 +53,3 @@ class Plan:
     quarantine: bool
     corrupt: str | None
     snapshot_bytes: int
-
-    @property
-    def hidden(self) -> tuple[str, ...]:
-        """The columns that are there for the order only."""
-        return tuple(name for name in self.order_by if name not in self.schema.names)
