@@ -1,10 +1,17 @@
-"""Profiles: `make test` draws some hundreds of cases, `make test-nightly` thousands."""
+"""Profiles: `make test` draws hundreds of cases, `make test-nightly` thousands. And one Spark session."""
 
 from __future__ import annotations
 
 import os
+import sys
+import warnings
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+from pyspark.sql import SparkSession
+
+from sparkbleach.cli.session import spark_session
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 NIGHTLY = PROFILE == "nightly"
@@ -18,3 +25,16 @@ for name, max_examples in {"default": 300, "nightly": 5_000, "interpreted": 30}.
         print_blob=True,
     )
 settings.load_profile(PROFILE)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Give the one session of this process, which commands find when they look for one."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers must find the same packages
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what PySpark leaves open while it starts is not ours
+        context = spark_session("local[2]", debug=False)
+        session = context.__enter__()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    context.__exit__(None, None, None)

@@ -1,9 +1,9 @@
-"""One Spark session for all tests of the command, and a way to run it in this process."""
+"""A way to run the command in this process."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,16 +11,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from sparkbleach.cli import app
-from sparkbleach.cli.session import spark_session
 
 Run = Callable[..., Result]
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """Give the session that commands find when they look for one."""
-    with spark_session("local[2]", debug=False) as session:
-        yield session
 
 
 @pytest.fixture

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-import os
 import re
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sparkbleach import RuleError, load_rules
+from tests.docs.commands import run_commands
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -21,7 +22,6 @@ DOCUMENTS = [
     "CONTRIBUTING.md",
     *(f"docs/{p.name}" for p in DOCS.glob("*.md")),
 ]
-SEPARATOR = "---- end of block ----\n"
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 
 
@@ -31,52 +31,56 @@ def blocks(document: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/rules.md", "docs/engine.md", "docs/spark.md"])
-def test_python_examples_print_what_stands_below_them(document: str, tmp_path: Path) -> None:
+def test_python_examples_print_what_stands_below_them(
+    document: str, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The Python blocks of a document run one after the other and print the text block that follows."""
     found = blocks(document)
-    script, expected = [], []
-    for (language, code), (next_language, text) in zip(found, [*found[1:], ("", "")], strict=True):
-        if language == "python":
-            assert next_language == "text"
-            script.append(code + f"print({SEPARATOR!r}, end='')\n")
-            expected.append(text)
-    assert script
-    printed = run_in(tmp_path, [sys.executable, "-c", "".join(script)])
-    assert printed.split(SEPARATOR) == [*expected, ""]
+    names: dict[str, object] = {}
+    n_examples = 0
+    with working_directory(spark, tmp_path):
+        for (language, code), (next_language, text) in zip(found, [*found[1:], ("", "")], strict=True):
+            if language == "python":
+                assert next_language == "text"
+                exec(compile(code, document, "exec"), names)  # noqa: S102 -- our own documents
+                assert capsys.readouterr().out == text
+                n_examples += 1
+    assert n_examples
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/cli.md"])
-def test_commands_work(document: str, tmp_path: Path) -> None:
+def test_commands_work(document: str, tmp_path: Path, spark: SparkSession) -> None:
     """The `sparkbleach` commands of a document work, one after the other, in a directory of their own."""
     commands = [code for language, code in blocks(document) if language == "sh" and not is_set_up(code)]
     assert any("sparkbleach clean" in code for code in commands)
     if document == "README.md":  # its files are those of docs/cli.md, without the bad row
         first = next(code for language, code in blocks("docs/cli.md") if language == "sh")
         commands.insert(0, first.replace("x,75001,Paris\n", ""))
-    printed = run_in(tmp_path, ["bash", "-euc", "".join(commands)])
-    assert "Pariss" in printed
-    cleaned = "".join(path.read_text() for path in (tmp_path / "clean").glob("*.csv"))
+    bin, here = tmp_path / "bin", tmp_path / "here"
+    bin.mkdir()
+    here.mkdir()
+    assert "Pariss" in run_commands("".join(commands), here, bin)
+    cleaned = "".join(path.read_text() for path in (here / "clean").glob("*.csv"))
     assert "3,75001,Paris\n" in cleaned
+
+
+@contextlib.contextmanager
+def working_directory(spark: SparkSession, directory: Path) -> Iterator[None]:
+    """Let relative paths of this process and of its JVM begin at a directory."""
+    path = spark._jvm.org.apache.hadoop.fs.Path  # type: ignore[union-attr]
+    files = path(str(directory)).getFileSystem(spark._jsc.hadoopConfiguration())
+    before = files.getWorkingDirectory()
+    files.setWorkingDirectory(path(str(directory)))
+    try:
+        with contextlib.chdir(directory):
+            yield
+    finally:
+        files.setWorkingDirectory(before)
 
 
 def is_set_up(code: str) -> bool:
     """Tell whether commands set the project up: the tests run in what they make."""
     return "make " in code or "pip install" in code
-
-
-def run_in(directory: Path, command: list[str]) -> str:
-    """Run a command as a user would; return what it prints."""
-    bin = Path(sys.executable).parent
-    environment = {
-        **os.environ,
-        "PATH": f"{bin}{os.pathsep}{os.environ['PATH']}",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    done = subprocess.run(  # noqa: S603
-        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 def test_the_yaml_example_loads(tmp_path: Path) -> None:
