@@ -23,8 +23,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 N_FILES, FILE_TUPLES = 12, 150
 #: a place and the how-many-eth time it is passed; see crash/sitecustomize.py
-PLACES = ["ingress:5", "ingress:14", "lane:1", "lane:5", "delta:3", "snapshot:1", "snapshot:3", "snapshot:12"]
-PLACES += ["deletion:5", "head:1", "head:4", "head:5", "egress:4", "egress:9", "writer:1", "writer:4"]
+PLACES = ["ingress:2", "ingress:4", "lane:1", "lane:5", "delta:3", "snapshot:1", "snapshot:3", "snapshot:12"]
+PLACES += ["deletion:5", "head:1", "head:4", "head:5", "egress:2", "egress:4", "writer:1", "writer:4"]
 PLACES += ["writer:7", "written:3", "written:5"]
 
 
@@ -79,7 +79,7 @@ class Run:
     def finish(self, **options: Any) -> None:
         """Let the program run to its end, and check all that it has written."""
         process = self.start(**options)
-        process.wait(240)
+        process.wait(900)  # a busy machine takes minutes
         assert process.returncode == 0, self.log()
         self.check()
 
@@ -127,14 +127,14 @@ def kill_tree(pid: int) -> None:
 
 
 def test_killed_again_and_again(tmp_path: Path) -> None:
-    """After SIGKILLs in the lane, in a snapshot and before a commit the output is that of an undisturbed run.
+    """After SIGKILLs in a snapshot, in the lane and before a commit the output is that of an undisturbed run.
 
     The last one loses the newest state, too: it belongs to a micro-batch that was not committed, which runs
     again from the version before.
     """
     run = Run(tmp_path)
-    run.kill_at("head:4")
     run.kill_at("snapshot:3")
+    run.kill_at("head:2")
     run.kill_at("written:2")
     store = tmp_path / "checkpoint" / "state" / "0" / "0"
     newest = max(int(path.name.partition(".")[0].partition("_")[0]) for path in store.glob("*.changelog"))

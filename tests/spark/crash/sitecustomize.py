@@ -17,13 +17,14 @@ from typing import Any
 
 #: by place: module, class (if any) and function; and whether the crash comes after it
 PLACES = {
-    "ingress": ("sparkbleach.spark.ingress", None, "pack", False),
-    "lane": ("sparkbleach.engine", "Engine", "decide", False),
+    # Functions of their own modules: Spark ships those by name, others would not be seen here.
+    "ingress": ("sparkbleach.spark.ingress", None, "_typed", False),
+    "lane": ("sparkbleach.engine", "Engine", "decide_all", False),
     "delta": ("sparkbleach.spark.state", "LaneState", "write_delta", True),
     "snapshot": ("sparkbleach.spark.state", "LaneState", "write_chunk", True),
     "deletion": ("sparkbleach.spark.state", "LaneState", "delete_some", True),
     "head": ("sparkbleach.spark.state", "LaneState", "write_head", True),
-    "egress": ("sparkbleach.spark.egress", None, "unpack", False),
+    "egress": ("sparkbleach.spark.egress", None, "_clean_rows", False),
     "writer": ("sparkbleach.spark.writer", "Writer", "_publish", True),
     "written": ("sparkbleach.spark.writer", "Writer", "__call__", True),
 }
