@@ -8,7 +8,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, NoReturn, cast
 
@@ -20,7 +20,7 @@ from .errors import RuleError, RuleWarning
 
 WILDCARD = "_"
 
-KEYS = ("id", "lhs", "rhs", "when", "nulls", "tableau")
+KEYS = ("id", "lhs", "rhs", "when", "nulls", "tableau", "mode")
 
 _CONSTANTS = (bool, int, float, str, bytes, Decimal, dt.date, dt.datetime, dt.time, dt.timedelta)
 
@@ -62,6 +62,7 @@ class Rule:
         when: A SQL predicate; the rule applies to the tuples it is TRUE for.
         nulls: Whether to `ignore` a null RHS cell, or to `fill` it.
         tableau: Rows of constants, one for each LHS attribute and one for the RHS; `"_"` is the wildcard.
+        mode: `live`, or `shadow`: it changes nothing, and what it would repair is reported.
         origin: Where it was read, as file:line; it plays no part in comparisons.
 
     Raises:
@@ -74,6 +75,7 @@ class Rule:
     when: str | None = None
     nulls: Literal["ignore", "fill"] = "ignore"
     tableau: tuple[tuple[object, ...], ...] = ()
+    mode: Literal["live", "shadow"] = "live"
     origin: str | None = field(default=None, compare=False, repr=False)
 
     def __init__(
@@ -84,11 +86,12 @@ class Rule:
         when: str | None = None,
         nulls: str = "ignore",
         tableau: Sequence[Sequence[object]] = (),
+        mode: str = "live",
         *,
         origin: str | None = None,
     ) -> None:
         try:
-            fields = _checked(id, lhs, rhs, when, nulls, tableau)
+            fields = _checked(id, lhs, rhs, when, nulls, tableau, mode)
         except PlacedError as fault:
             raise fault.error(id, origin) from None
         for name, value in fields.items():
@@ -137,7 +140,18 @@ class Rule:
         mapping["nulls"] = self.nulls
         if self.tableau:
             mapping["tableau"] = [[_encoded(value) for value in row] for row in self.tableau]
+        if self.is_shadow:
+            mapping["mode"] = self.mode
         return mapping
+
+    @property
+    def is_shadow(self) -> bool:
+        """Whether it changes nothing, and only reports what it would repair."""
+        return self.mode == "shadow"
+
+    def with_mode(self, mode: Literal["live", "shadow"]) -> Rule:
+        """Return the same rule in another mode."""
+        return replace(self, mode=mode)
 
     def __str__(self) -> str:
         text = _short_form(self.lhs, self.rhs, self.when)
@@ -412,12 +426,25 @@ def fields_of(mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(
-    id: object, lhs: object, rhs: object, when: object = None, nulls: object = "ignore", tableau: object = ()
+    id: object,
+    lhs: object,
+    rhs: object,
+    when: object = None,
+    nulls: object = "ignore",
+    tableau: object = (),
+    mode: object = "live",
 ) -> dict[str, Any]:
     _check_name("id", id)
     left, right = _checked_attributes(lhs, rhs)
-    values = (id, left, right, _checked_when(when), _checked_nulls(nulls), _checked_tableau(tableau, left))
-    return dict(zip(KEYS, values, strict=True))
+    return {
+        "id": id,
+        "lhs": left,
+        "rhs": right,
+        "when": _checked_when(when),
+        "nulls": _checked_choice("nulls", nulls, ("ignore", "fill")),
+        "tableau": _checked_tableau(tableau, left),
+        "mode": _checked_choice("mode", mode, ("live", "shadow")),
+    }
 
 
 def _check_name(place: str, name: object) -> None:
@@ -456,10 +483,10 @@ def _checked_when(when: object) -> str | None:
     return when.strip()
 
 
-def _checked_nulls(nulls: object) -> Literal["ignore", "fill"]:
-    if nulls not in ("ignore", "fill"):
-        _refuse("nulls", f"{nulls!r} is not an option", "write ignore or fill")
-    return nulls
+def _checked_choice(place: str, value: object, choices: tuple[str, str]) -> object:
+    if value not in choices:
+        _refuse(place, f"{value!r} is not an option", f"write {' or '.join(choices)}")
+    return value
 
 
 def _checked_tableau(tableau: object, lhs: Sequence[str]) -> tuple[tuple[object, ...], ...]:

@@ -1,4 +1,4 @@
-"""Scripted rule updates: which rule comes or goes before which tuple."""
+"""Rule updates: which rule comes, goes or is promoted, and before which tuple."""
 
 from __future__ import annotations
 
@@ -9,69 +9,123 @@ from typing import Any
 from .errors import RuleError
 from .rule import Rule
 
+#: by operation: the key of what it is about
+_SUBJECT = {"add": "rule", "delete": "id", "promote": "id"}
+
 
 @dataclass(frozen=True, slots=True)
 class RuleUpdate:
-    """One update; it takes effect before the tuple at its position.
+    """One update: a rule to add, or the id of one to delete or to promote from shadow to live.
 
     Attributes:
-        at: The position.
-        rule: The rule to add; None for a deletion.
-        delete: The id of the rule to delete; None for an addition.
+        at: It takes effect before the tuple at this position; None for a live update, which takes effect
+            before the first tuple that is read after it.
+        rule: The rule to add.
+        delete: The id of the rule to delete.
+        promote: The id of the shadow rule that becomes a live one.
     """
 
-    at: int
+    at: int | None = None
     rule: Rule | None = None
     delete: str | None = None
+    promote: str | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.at, bool) or not isinstance(self.at, int) or self.at < 0:
+        if self.at is not None and (isinstance(self.at, bool) or not isinstance(self.at, int) or self.at < 0):
             raise RuleError(f"rule update, at: {self.at!r} is not a position; give a whole number, 0 or more")
-        if (self.rule is None) == (self.delete is None):
-            raise RuleError(f"rule update at {self.at}: give either a rule to add or the id of one to delete")
+        if [self.rule, self.delete, self.promote].count(None) != 2:
+            raise RuleError(
+                f"{self.place}: give either a rule to add, or the id of one to delete or to promote"
+            )
+
+    @property
+    def place(self) -> str:
+        """The update as errors name it."""
+        return "rule update" if self.at is None else f"rule update at {self.at}"
+
+    @property
+    def op(self) -> str:
+        """The operation: `add`, `delete` or `promote`."""
+        return "add" if self.rule is not None else "delete" if self.delete is not None else "promote"
+
+    @property
+    def id(self) -> str:
+        """The id of the rule that it is about."""
+        return self.rule.id if self.rule is not None else str(self.delete or self.promote)
+
+    def __str__(self) -> str:
+        if self.rule is None:
+            return f"{self.op} {self.id}"
+        return f"add {'shadow ' if self.rule.is_shadow else ''}{self.rule}"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RuleUpdate:
-        """Return the update that a line like `{"at": 1000, "op": "delete", "id": "r5"}` says.
+        """Return the update that `{"at": 1000, "op": "delete", "id": "r5"}` says; a live one has no `at`.
 
         Raises:
             RuleError: If it is wrong.
         """
         if not isinstance(data, Mapping):
-            raise RuleError(f"rule update {data!r}: it is not an object with at, op, and rule or id")
+            raise RuleError(f"rule update {data!r}: it is not an object with op, and rule or id")
         op = data.get("op")
-        wanted = {"add": {"at", "op", "rule"}, "delete": {"at", "op", "id"}}.get(str(op))
-        if wanted is None:
-            raise RuleError(f"rule update, op: {op!r} is unknown; write add or delete")
-        if set(data) != wanted:
+        subject = _SUBJECT.get(str(op))
+        if subject is None:
+            raise RuleError(f"rule update, op: {op!r} is unknown; write add, delete or promote")
+        if set(data) - {"at"} != {"op", subject}:
             raise RuleError(
                 f"rule update {dict(data)!r}: it has {', '.join(sorted(data))}; "
-                f"{op} needs exactly {', '.join(sorted(wanted))}"
+                f"{op} needs exactly op and {subject}, and at if it is for a given position"
             )
-        if op == "delete":
-            return cls(data["at"], delete=str(data["id"]))
-        rule = data["rule"]
-        return cls(data["at"], rule=Rule.parse(rule) if isinstance(rule, str) else Rule.from_dict(rule))
+        about = data[subject]
+        if "at" in data and data["at"] is None:
+            raise RuleError("rule update, at: it is null; give a position, or leave it out")
+        if op != "add":
+            if not isinstance(about, str):
+                raise RuleError(f"rule update, id: {about!r} is not a text; give the id of a rule")
+            return cls(data.get("at"), **{str(op): about})
+        if not isinstance(about, str | Mapping):
+            raise RuleError(f"rule update, rule: {about!r} is not a rule; give a text or an object")
+        return cls(data.get("at"), rule=Rule.parse(about) if isinstance(about, str) else Rule.from_dict(about))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the update as a line says it."""
-        if self.rule is not None:
-            return {"at": self.at, "op": "add", "rule": self.rule.to_dict()}
-        return {"at": self.at, "op": "delete", "id": self.delete}
+        about = self.id if self.rule is None else self.rule.to_dict()
+        at = {} if self.at is None else {"at": self.at}
+        return {**at, "op": self.op, _SUBJECT[self.op]: about}
 
 
 def in_order(updates: Iterable[RuleUpdate | Mapping[str, Any]]) -> tuple[RuleUpdate, ...]:
-    """Return updates by position; those at the same position in the order in which they were given."""
+    """Return scripted updates by position; those at the same one in the order in which they were given.
+
+    Raises:
+        RuleError: If one of them is wrong or has no position.
+    """
     checked = [
         update if isinstance(update, RuleUpdate) else RuleUpdate.from_dict(update) for update in updates
     ]
-    return tuple(sorted(checked, key=lambda update: update.at))
+    for update in checked:
+        if update.at is None:
+            raise RuleError(f"rule update ({update}): it has no position; give it one by at")
+    return tuple(sorted(checked, key=lambda update: update.at or 0))
 
 
 def difference(old: Sequence[Rule], new: Sequence[Rule], at: int) -> list[RuleUpdate]:
-    """Return the updates that turn one set of rules into another; a rule that changed goes and comes."""
+    """Return the updates that turn one set of rules into another, promotions first, additions last.
+
+    A rule that changed goes and comes; one that changed from shadow to live only is promoted.
+    """
     before = {rule.id: rule for rule in old}
+    promoted = [
+        rule.id for rule in new if rule.id in before and before[rule.id] == rule.with_mode("shadow") != rule
+    ]
     after = {rule.id: rule for rule in new}
-    gone = [RuleUpdate(at, delete=rule.id) for rule in old if after.get(rule.id) != rule]
-    come = [RuleUpdate(at, rule=rule) for rule in new if before.get(rule.id) != rule]
-    return gone + come
+    promotions = [RuleUpdate(at, promote=id) for id in promoted]
+    gone = [
+        RuleUpdate(at, delete=rule.id)
+        for rule in old
+        if after.get(rule.id) != rule and rule.id not in promoted
+    ]
+    come = [
+        RuleUpdate(at, rule=rule) for rule in new if before.get(rule.id) != rule and rule.id not in promoted
+    ]
+    return promotions + gone + come
