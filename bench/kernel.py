@@ -64,10 +64,10 @@ def kernel_call(engine: Engine, batch: pa.RecordBatch) -> float:
     """Encode, hash, detect and repair a batch; return the seconds of encoding and hashing."""
     began = time.perf_counter()
     columns = BatchColumns(batch)
-    ready = [(name, apply_rules(columns, name, engine._rules[name], {})[0]) for name in engine._states]
+    ready = [(ruled, apply_rules(columns, ruled.name, ruled.rules, {})[0]) for ruled in engine._ruled()]
     encoded = time.perf_counter()
-    for name, cells in ready:
-        engine._states[name].process(cells, engine.position)
+    for ruled, cells in ready:
+        ruled.state.process(cells, engine.position)
     engine.position += batch.num_rows
     return encoded - began
 

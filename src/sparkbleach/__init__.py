@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .config import Window
+from .controller import RuleController
 from .engine import Engine
 from .errors import (
     ConfigError,
@@ -21,6 +22,7 @@ from .errors import (
 )
 from .rule import WILDCARD, Rule
 from .rulefile import load_rules
+from .rulelog import open_log
 from .update import RuleUpdate
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ __all__ = [
     "Engine",
     "LimitError",
     "Rule",
+    "RuleController",
     "RuleError",
     "RuleUpdate",
     "RuleWarning",
@@ -47,6 +50,7 @@ __all__ = [
     "audit",
     "clean",
     "load_rules",
+    "open_log",
     "report",
 ]
 

@@ -6,16 +6,16 @@ import base64
 import getpass
 import socket
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from .engine import Engine, RuleLike, as_rule
 from .errors import RuleError, RuleWarning
-from .rule import Rule, check_rules
+from .rule import Rule
 from .rulelog import Outcome, RuleLog, open_log
-from .update import RuleUpdate
+from .update import RuleUpdate, check_live
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class RuleController:
         else:
             last = self.log.outcomes()[-1]
             for update in updates:
-                check_readable(update, engine.schema, last.columns)
+                check_live(update, engine.schema, last.columns, last.id)
                 engine.apply(update)
         return [self.log.publish(update, self.by) for update in updates]
 
@@ -145,7 +145,9 @@ class RuleController:
         done = {outcome.number for outcome in outcomes}
         waiting = [record for record in self.log.published() if record.number not in done]
         return [_told(outcome) for outcome in outcomes] + [
-            Change("published", str(record.update or record.problem), record.by, record.published, record.number)
+            Change(
+                "published", str(record.update or record.problem), record.by, record.published, record.number
+            )
             for record in waiting
         ]
 
@@ -167,26 +169,6 @@ class RuleController:
                     except RuleError:
                         continue  # the stream will refuse it, too
         return engine
-
-
-def check_readable(update: RuleUpdate, schema: pa.Schema, columns: Collection[str]) -> None:
-    """Check that a rule to be added reads only columns that come to where rules are applied.
-
-    Raises:
-        RuleError: If it reads others, or is wrong.
-    """
-    if update.rule is None:
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuleWarning)
-        (checked,) = check_rules([update.rule], schema)
-    for name in checked.columns:
-        if name not in columns:
-            raise RuleError(
-                f"rule {update.rule.id!r}: a rule that comes while the stream runs cannot read the column "
-                f"{name!r} of type {schema.field(name).type}; "
-                "restart the stream with the rule, or derive a plain column from it before"
-            )
 
 
 def _told(outcome: Outcome) -> Change:

@@ -6,9 +6,9 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -16,16 +16,18 @@ from .condition import Conditions
 from .config import DEFAULT_WINDOW, Window, check_repair, check_threads, check_windowing
 from .errors import ConfigError, RuleError, RuleWarning, SchemaError, SnapshotError
 from .kernel.attribute import Attribute, HingedAttribute, PaneWindow, SoloAttribute
-from .kernel.clean import Cells
 from .kernel.graph import Mode
 from .kernel.saved import copied
-from .rule import CheckedRule, Rule, check_rules, columns_read
-from .stage.apply import BatchColumns, Constants, LiveRule, Mask, apply_rules
-from .stage.audit import RepairedColumn, audit_batch, audit_schema, repaired_column, replace_cells
+from .rule import CheckedRule, Rule, check_not_id, check_rules, columns_read
+from .stage.apply import BatchColumns, LiveRule, Mask, apply_rules
+from .stage.audit import RepairedColumn, audit_batch, audit_schema, replace_cells
 from .stage.encode import can_take, plain_columns
-from .stage.snapshot import Snapshot, from_parts, pack, to_parts, unpack
+from .stage.ruled import RuledAttribute
+from .stage.snapshot import SavedAttribute, Snapshot, from_parts, pack, to_parts, unpack
+from .update import RuleUpdate
 
 RuleLike = Rule | str | Mapping[str, Any]
+T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -86,10 +88,10 @@ class Engine:
         self.version = 1
         self.audit_schema = audit_schema(pa.int64() if id is None else schema.field(id).type)
         self._next_serial = 0
-        #: by RHS attribute: its rules by kernel column, None where a column waits for a rule
-        self._rules: dict[str, list[LiveRule | None]] = {}
-        #: by RHS attribute that has a rule: its state
-        self._states: dict[str, Attribute] = {}
+        #: by RHS attribute that has a live rule: its live rules
+        self._live: dict[str, RuledAttribute] = {}
+        #: by RHS attribute that has a shadow rule: its live and shadow rules
+        self._shadow: dict[str, RuledAttribute] = {}
         self._repairs: dict[str, int] = {}
         for checked in check_rules([self._as_rule(rule) for rule in rules], schema):
             self._add(checked)
@@ -97,38 +99,34 @@ class Engine:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The live rules, earlier ones first."""
+        """The rules in force, earlier ones first."""
         return tuple(live.checked.rule for live in self._live_rules())
 
     @property
     def violations(self) -> dict[str, int]:
-        """By live rule: how many tuples have violated it."""
-        return {
-            live.id: int(self._states[attribute].violations[j])
-            for attribute, columns in self._rules.items()
-            for j, live in enumerate(columns)
-            if live
-        }
+        """By rule in force: how many tuples have violated it."""
+        found = {live.serial: n for ruled in self._ruled() for live, n in ruled.violations()}
+        return {live.id: found[live.serial] for live in self._live_rules()}
 
     @property
     def repairs(self) -> dict[str, int]:
-        """By live rule: how many of the cells that violated it were changed."""
+        """By rule in force: how many of the cells that violated it were changed, or would have been."""
         return {live.id: self._repairs[live.id] for live in self._live_rules()}
 
     @property
     def columns_read(self) -> list[str]:
-        """The columns that the live rules, their conditions and the id read, in the order of the schema."""
+        """The columns that the rules, their conditions and the id read, in the order of the schema."""
         return columns_read((live.checked for live in self._live_rules()), self.schema, self.id)
 
     @property
     def nbytes(self) -> int:
         """The size of the state in bytes."""
-        return sum(state.nbytes() for state in self._states.values())
+        return sum(ruled.state.nbytes() for ruled in self._ruled())
 
     @property
     def super_cells(self) -> int:
         """How many super cells the state has, those that the sweep has yet to drop included."""
-        return sum(state.n_super_cells() for state in self._states.values())
+        return sum(ruled.state.n_super_cells() for ruled in self._ruled())
 
     def process(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Clean the next tuples of the stream.
@@ -190,22 +188,52 @@ class Engine:
         Raises:
             RuleError: If no live rule has this id; the engine is as it was.
         """
-        for attribute, columns in self._rules.items():
-            for j, live in enumerate(columns):
-                if live and live.id == id:
-                    columns[j] = None
-                    if any(columns):
-                        self._states[attribute].delete_column(j)
-                    else:
-                        del self._rules[attribute], self._states[attribute]
-                    del self._repairs[id]
-                    self._bind_conditions()
-                    self.version += 1
-                    return
-        if not isinstance(id, str):
-            raise RuleError(f"rule {id!r}: cannot be deleted; give the id of a rule, a text")
-        known = ", ".join(repr(rule.id) for rule in self.rules) or "none"
-        raise RuleError(f"rule {id!r}: cannot be deleted, no live rule has this id; live rules: {known}")
+        rule = self._live_rule(id, "deleted").checked.rule
+        for side in (self._live, self._shadow):
+            ruled = side.get(rule.rhs)
+            if ruled and any(live.id == id for live in ruled) and not ruled.delete(id):
+                del side[rule.rhs]
+        self._drop_idle_shadow(rule.rhs)
+        del self._repairs[id]
+        self._bind_conditions()
+        self.version += 1
+
+    def promote_rule(self, id: str) -> None:
+        """Let a shadow rule become a live one, with all it has seen: from the next tuple on it repairs.
+
+        Raises:
+            RuleError: If no shadow rule in force has this id; the engine is as it was.
+        """
+        live = self._live_rule(id, "promoted")
+        if not live.checked.rule.is_shadow:
+            raise RuleError(f"rule {id!r}: cannot be promoted, it is live already; promote shadow rules only")
+        attribute = live.checked.rule.rhs
+        shadow = self._shadow[attribute]
+        shadow.replace(replace(live, checked=replace(live.checked, rule=live.checked.rule.with_mode("live"))))
+        others = [other.id for other in shadow if other.checked.rule.is_shadow]
+        if others:
+            self._live[attribute] = shadow.copy(applied=True)
+            for other in others:
+                self._live[attribute].delete(other)
+        else:
+            shadow.applied = True
+            self._live[attribute] = self._shadow.pop(attribute)
+        self._repairs[id] = 0  # what it would have repaired was not repaired
+        self._bind_conditions()
+        self.version += 1
+
+    def apply(self, update: RuleUpdate) -> None:
+        """Let a rule update take effect now, whatever its position.
+
+        Raises:
+            RuleError: If it is refused; the engine is as it was.
+        """
+        if update.rule is not None:
+            self.add_rule(update.rule)
+        elif update.delete is not None:
+            self.delete_rule(update.delete)
+        elif update.promote is not None:
+            self.promote_rule(update.promote)
 
     def adopt_schema(self, schema: pa.Schema) -> None:
         """Go on with another schema: columns that no rule and not the id reads may come, go and change.
@@ -231,12 +259,9 @@ class Engine:
         except RuleError as error:
             raise SchemaError(f"{place}: {error}") from error
         self.schema = schema
-        again = {
-            live.serial: LiveRule(checked, live.serial)
-            for live, checked in zip(live_rules, checked_rules, strict=True)
-        }
-        for columns in self._rules.values():
-            columns[:] = [live and again[live.serial] for live in columns]
+        for ruled in self._ruled():
+            for live, checked in zip(live_rules, checked_rules, strict=True):
+                ruled.replace(LiveRule(checked, live.serial))
         self._bind_conditions()
 
     def report(self) -> dict[str, Any]:
@@ -253,7 +278,7 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """Return all state as bytes, for `Engine.restore`."""
-        return pack(*self._parts({name: state.save() for name, state in self._states.items()}))
+        return pack(*self._parts([ruled.state.save() for ruled in self._ruled()]))
 
     def snapshot_parts(self) -> tuple[bytes, list[NDArray[Any]]]:
         """Return all state in parts, for `Engine.restore_parts`: the engine may go on at once.
@@ -262,7 +287,7 @@ class Engine:
             A header in JSON, and arrays of plain records (no objects) that share nothing with the engine.
         """
         return self._parts(
-            self._each(lambda name: [copied(array) for array in self._states[name].save()], self._states)
+            self._each(lambda ruled: [copied(array) for array in ruled.state.save()], self._ruled())
         )
 
     @classmethod
@@ -302,12 +327,20 @@ class Engine:
         engine.position = saved.position
         engine.version = saved.version
         engine._next_serial = saved.next_serial
-        engine._states = engine._each(lambda name: engine._loaded(name, saved.states[name]), saved.states)
-        engine._rules = {name: [None] * state.n_columns for name, state in engine._states.items()}
-        checked_rules = _check_quietly([rule for *_, rule in saved.rules], saved.schema)
-        for (attribute, j, serial, repairs, _), checked in zip(saved.rules, checked_rules, strict=True):
-            engine._rules[attribute][j] = LiveRule(checked, serial)
-            engine._repairs[checked.rule.id] = repairs
+        rules = {serial: rule for ruled in saved.attributes for _, serial, rule in ruled.rules}
+        checked_rules = _check_quietly(list(rules.values()), saved.schema)
+        live_rules = {
+            serial: LiveRule(checked, serial) for serial, checked in zip(rules, checked_rules, strict=True)
+        }
+        states = engine._each(lambda ruled: engine._loaded(ruled.name, ruled.arrays), saved.attributes)
+        for ruled, state in zip(saved.attributes, states, strict=True):
+            columns: list[LiveRule | None] = [None] * state.n_columns
+            for j, serial, _ in ruled.rules:
+                columns[j] = live_rules[serial]
+            engine._side(ruled.applied)[ruled.name] = RuledAttribute(
+                ruled.name, saved.schema.field(ruled.name).type, state, columns, applied=ruled.applied
+            )
+        engine._repairs = dict(saved.repairs)
         engine._bind_conditions()
         return engine
 
@@ -319,84 +352,55 @@ class Engine:
 
     def _decide(self, batches: Sequence[pa.RecordBatch]) -> list[list[RepairedColumn]]:
         # Those with many rules take longest: first, so that no thread waits for them at the end.
-        attributes = sorted(self._states, key=lambda attribute: -len(self._rules[attribute]))
+        attributes = sorted(self._ruled(), key=lambda ruled: -len(ruled.rules))
         holds = [self._evaluate_conditions(batch) for batch in batches]
         columns = [BatchColumns(batch) for batch in batches]
         if self.threads > 1:  # before two threads ask for the same one
             read = dict.fromkeys(
                 name
-                for attribute in attributes
-                for live in self._rules[attribute]
-                if live
-                for name in (*live.checked.rule.lhs, attribute)
+                for ruled in attributes
+                for live in ruled
+                for name in (*live.checked.rule.lhs, ruled.name)
             )
-            self._each(lambda name: [one[name] for one in columns], read)
+            self._each(lambda name: [one[name] for one in columns], list(read))
         ready = self._each(
-            lambda attribute: [
-                apply_rules(one, attribute, self._rules[attribute], held)
+            lambda ruled: [
+                apply_rules(one, ruled.name, ruled.rules, held)
                 for one, held in zip(columns, holds, strict=True)
             ],
             attributes,
         )
         # Nothing that can fail on a bad batch comes after this line.
-        decided = self._each(lambda attribute: self._clean(attribute, ready[attribute]), attributes)
+        decided = self._each(
+            lambda work: work[0].clean(work[1], self.position, self.version),
+            list(zip(attributes, ready, strict=True)),
+        )
         repaired: list[list[RepairedColumn]] = [[] for _ in batches]
-        for attribute in self.schema.names:
-            if attribute in decided:
-                found, by_rule = decided[attribute]
-                for id, count in by_rule.items():
-                    self._repairs[id] += count
-                for part, column in zip(repaired, found, strict=True):
-                    if column is not None:
-                        part.append(column)
+        order = {name: n for n, name in enumerate(self.schema.names)}
+        results = sorted(
+            zip(attributes, decided, strict=True),
+            key=lambda result: (order[result[0].name], not result[0].applied),
+        )
+        for _, (found, by_rule) in results:
+            for id, count in by_rule.items():
+                self._repairs[id] += count
+            for part, column in zip(repaired, found, strict=True):
+                if column is not None:
+                    part.append(column)
         self.position += sum(batch.num_rows for batch in batches)
         return repaired
 
-    def _clean(
-        self, attribute: str, batches: list[tuple[Cells, Constants | None]]
-    ) -> tuple[list[RepairedColumn | None], dict[str, int]]:
-        """Clean one attribute; return its repairs in each batch, and their number by rule.
-
-        It runs for several attributes at a time, and writes to the state of its own only.
-        """
-        state, rules = self._states[attribute], self._rules[attribute]
-        type = self.schema.field(attribute).type
-        by_rule = {live.id: 0 for live in rules if live}
-        position = self.position
-        found: list[RepairedColumn | None] = []
-        for cells, constants in batches:
-            repairs, n_repairs = state.process(cells, position)
-            column = None
-            if n_repairs:
-                column = repaired_column(
-                    type,
-                    attribute,
-                    rules,
-                    state.values,
-                    repairs,
-                    n_repairs,
-                    constants,
-                    position,
-                    self.version,
-                )
-                for j, live in enumerate(rules):
-                    if live:
-                        by_rule[live.id] += int(np.count_nonzero(repairs.violated[:n_repairs, j]))
-            found.append(column)
-            position += cells.constant.size
-        return found, by_rule
-
-    def _each(self, function: Callable[[str], R], names: Iterable[str]) -> dict[str, R]:
-        """Call a function for each name, in their order or in threads."""
+    def _each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Call a function for each item, in their order or in threads."""
         if self.threads == 1:
-            return {name: function(name) for name in names}
+            return [function(item) for item in items]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "sparkbleach")
-        calls = {name: self._pool.submit(function, name) for name in names}
-        wait(calls.values())  # for all of them, even when one fails: none may go on behind the caller's back
-        return {name: call.result() for name, call in calls.items()}
+        calls = [self._pool.submit(function, item) for item in items]
+        wait(calls)  # for all of them, even when one fails: none may go on behind the caller's back
+        return [call.result() for call in calls]
 
-    def _parts(self, states: dict[str, list[NDArray[Any]]]) -> tuple[bytes, list[NDArray[Any]]]:
+    def _parts(self, states: list[list[NDArray[Any]]]) -> tuple[bytes, list[NDArray[Any]]]:
         return to_parts(
             Snapshot(
                 schema=self.schema,
@@ -407,33 +411,42 @@ class Engine:
                 position=self.position,
                 version=self.version,
                 next_serial=self._next_serial,
-                rules=[
-                    (attribute, j, live.serial, self._repairs[live.id], live.checked.rule)
-                    for attribute, columns in self._rules.items()
-                    for j, live in enumerate(columns)
-                    if live
+                repairs=self._repairs,
+                attributes=[
+                    SavedAttribute(
+                        ruled.name,
+                        ruled.applied,
+                        [(j, live.serial, live.checked.rule) for j, live in enumerate(ruled.rules) if live],
+                        arrays,
+                    )
+                    for ruled, arrays in zip(self._ruled(), states, strict=True)
                 ],
-                states=states,
             )
         )
 
-    def _as_rule(self, rule: RuleLike) -> Rule:
-        if isinstance(rule, str):
-            rule = Rule.parse(rule)
-        elif isinstance(rule, Mapping):
-            rule = Rule.from_dict(rule)
-        elif not isinstance(rule, Rule):
-            raise RuleError(f"rule {rule!r}: it is a {type(rule).__name__}; give a Rule, a text or a mapping")
-        if rule.rhs == self.id:
-            raise RuleError(
-                f"rule {rule.id!r}, rhs: {rule.rhs!r} is the id of the tuples, which no rule may change; "
-                "choose another RHS, or another id"
-            )
+    def _as_rule(self, given: RuleLike) -> Rule:
+        rule = as_rule(given)
+        check_not_id(rule, self.id)
         return rule
 
+    def _side(self, applied: bool) -> dict[str, RuledAttribute]:
+        return self._live if applied else self._shadow
+
+    def _ruled(self) -> list[RuledAttribute]:
+        return [*self._live.values(), *self._shadow.values()]
+
     def _live_rules(self) -> list[LiveRule]:
-        live = [live for columns in self._rules.values() for live in columns if live]
-        return sorted(live, key=lambda rule: rule.serial)
+        live = {live.serial: live for ruled in self._ruled() for live in ruled}
+        return [live[serial] for serial in sorted(live)]
+
+    def _live_rule(self, id: str, what: str) -> LiveRule:
+        for live in self._live_rules():
+            if live.id == id:
+                return live
+        if not isinstance(id, str):
+            raise RuleError(f"rule {id!r}: cannot be {what}; give the id of a rule, a text")
+        known = ", ".join(repr(rule.id) for rule in self.rules) or "none"
+        raise RuleError(f"rule {id!r}: cannot be {what}, no live rule has this id; live rules: {known}")
 
     def _new_state(self, kind: type[Attribute]) -> Attribute:
         mode = Mode(basic=self.windowing == "basic", vote=self.repair == "vote")
@@ -457,16 +470,26 @@ class Engine:
         self._next_serial += 1
         self._repairs[live.id] = 0
         attribute = checked.rule.rhs
-        if attribute not in self._rules:
-            self._rules[attribute] = [live]
-            self._states[attribute] = self._new_state(SoloAttribute)
-            return
-        columns = self._rules[attribute]
-        if None in columns:
-            columns[columns.index(None)] = live
-        else:
-            columns.append(live)
-            self._states[attribute] = self._states[attribute].with_column()
+        if checked.rule.is_shadow and attribute not in self._shadow and attribute in self._live:
+            self._shadow[attribute] = self._live[attribute].copy(applied=False)
+        sides = [self._shadow] if checked.rule.is_shadow else [self._live, self._shadow]
+        for side in sides:
+            if attribute in side:
+                side[attribute].add(live)
+            elif side is sides[0]:
+                side[attribute] = RuledAttribute(
+                    attribute,
+                    self.schema.field(attribute).type,
+                    self._new_state(SoloAttribute),
+                    [live],
+                    applied=side is self._live,
+                )
+
+    def _drop_idle_shadow(self, attribute: str) -> None:
+        """Drop the shadow state of an attribute that has no shadow rule any more."""
+        shadow = self._shadow.get(attribute)
+        if shadow and not any(live.checked.rule.is_shadow for live in shadow):
+            del self._shadow[attribute]
 
     def _bind_conditions(self) -> None:
         self._conditional = [live for live in self._live_rules() if live.checked.condition]
@@ -514,6 +537,21 @@ class Engine:
                 f"batch at position {self.position}: its schema is ({_told(_fields(batch.schema))}), "
                 f"the engine's is ({_told(_fields(self.schema))}); select and cast the columns before"
             )
+
+
+def as_rule(rule: RuleLike) -> Rule:
+    """Return a rule from any of the ways to write one.
+
+    Raises:
+        RuleError: If it is wrong.
+    """
+    if isinstance(rule, str):
+        return Rule.parse(rule)
+    if isinstance(rule, Mapping):
+        return Rule.from_dict(rule)
+    if not isinstance(rule, Rule):
+        raise RuleError(f"rule {rule!r}: it is a {type(rule).__name__}; give a Rule, a text or a mapping")
+    return rule
 
 
 def _check_quietly(rules: Sequence[Rule], schema: pa.Schema) -> tuple[CheckedRule, ...]:

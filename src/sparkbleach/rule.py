@@ -217,6 +217,19 @@ def check_rules(
     return tuple(checked)
 
 
+def check_not_id(rule: Rule, id: str | None) -> None:
+    """Check that a rule leaves the id of the tuples alone.
+
+    Raises:
+        RuleError: If it would change it.
+    """
+    if rule.rhs == id:
+        raise RuleError(
+            f"rule {rule.id!r}, rhs: {rule.rhs!r} is the id of the tuples, which no rule may change; "
+            "choose another RHS, or another id"
+        )
+
+
 def _check(rule: Rule, schema: pa.Schema) -> CheckedRule:
     types = [_supported_type("lhs", name, schema) for name in rule.lhs]
     types.append(_supported_type("rhs", rule.rhs, schema))
@@ -281,7 +294,7 @@ def _supported_type(place: str, name: str, schema: pa.Schema) -> pa.DataType:
     if len(found) > 1:
         _refuse(place, f"the schema has {len(found)} columns {name!r}", "rename all but one of them")
     type = schema.field(found[0]).type
-    if not any(test(type) for test in _SUPPORTED):
+    if not is_plain(type):
         if pa.types.is_dictionary(type):
             remedy = f"cast the column to {type.value_type} before cleaning"
         elif pa.types.is_nested(type):
@@ -290,6 +303,11 @@ def _supported_type(place: str, name: str, schema: pa.Schema) -> pa.DataType:
             remedy = "cast the column to a plain type (number, text, date or time) before cleaning"
         _refuse(place, f"attribute {name!r} is of the unsupported type {type}", remedy)
     return type
+
+
+def is_plain(type: pa.DataType) -> bool:
+    """Tell whether a rule can read attributes of a type."""
+    return any(test(type) for test in _SUPPORTED)
 
 
 def _is_text(type: pa.DataType) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import RuleError
-from .rule import Rule
+import pyarrow as pa
+
+from .errors import RuleError, RuleWarning
+from .rule import Rule, check_not_id, check_rules
 
 #: by operation: the key of what it is about
 _SUBJECT = {"add": "rule", "delete": "id", "promote": "id"}
@@ -82,10 +85,13 @@ class RuleUpdate:
         if op != "add":
             if not isinstance(about, str):
                 raise RuleError(f"rule update, id: {about!r} is not a text; give the id of a rule")
-            return cls(data.get("at"), **{str(op): about})
+            at = data.get("at")
+            return cls(at, delete=about) if op == "delete" else cls(at, promote=about)
         if not isinstance(about, str | Mapping):
             raise RuleError(f"rule update, rule: {about!r} is not a rule; give a text or an object")
-        return cls(data.get("at"), rule=Rule.parse(about) if isinstance(about, str) else Rule.from_dict(about))
+        return cls(
+            data.get("at"), rule=Rule.parse(about) if isinstance(about, str) else Rule.from_dict(about)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the update as a line says it."""
@@ -129,3 +135,31 @@ def difference(old: Sequence[Rule], new: Sequence[Rule], at: int) -> list[RuleUp
         RuleUpdate(at, rule=rule) for rule in new if before.get(rule.id) != rule and rule.id not in promoted
     ]
     return promotions + gone + come
+
+
+def check_live(update: RuleUpdate, schema: pa.Schema, columns: Collection[str], id: str) -> None:
+    """Check that a rule to be added to a running stream reads columns that the stream has at hand.
+
+    Args:
+        update: The update.
+        schema: The schema of the stream.
+        columns: The columns that come to where rules are applied.
+        id: The id column.
+
+    Raises:
+        RuleError: If it reads others, changes the id, or is wrong.
+    """
+    rule = update.rule
+    if rule is None:
+        return
+    check_not_id(rule, id)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuleWarning)  # it is given when the update is applied
+        (checked,) = check_rules([rule], schema)
+    for name in checked.columns:
+        if name not in columns:
+            raise RuleError(
+                f"rule {rule.id!r}: a rule that comes while the stream runs cannot read the column {name!r} "
+                f"of type {schema.field(name).type}; "
+                "restart the stream with the rule, or derive a plain column from it before"
+            )

@@ -7,10 +7,11 @@ equal what this does.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Tuple = Mapping[str, Any]
@@ -35,6 +36,7 @@ class NaiveRule:
     when: Callable[[Tuple], bool | None] = lambda _: True
     fill: bool = False
     tableau: tuple[tuple[Any, ...], ...] = ()
+    shadow: bool = False
 
 
 @dataclass
@@ -65,6 +67,7 @@ class NaiveRepair:
     decided_by: str
     overruled: tuple[str, ...]
     version: int
+    applied: bool
 
 
 class NaiveAttribute:
@@ -169,6 +172,8 @@ class Reference:
         self.incarnations = 0
         self.rules: dict[str, tuple[int, NaiveRule]] = {}
         self.states: dict[str, NaiveAttribute] = {}
+        #: by attribute with a shadow rule: the state in which its live and shadow rules are all in force
+        self.shadow_states: dict[str, NaiveAttribute] = {}
         self.violations: Counter[str] = Counter()
         for rule in rules:
             self._add(rule)
@@ -177,7 +182,12 @@ class Reference:
         assert rule.id not in self.rules
         self.rules[rule.id] = (self.incarnations, rule)
         self.incarnations += 1
-        self.states.setdefault(rule.rhs, NaiveAttribute(self.windowing, self.repair))
+        if not rule.shadow:
+            self.states.setdefault(rule.rhs, NaiveAttribute(self.windowing, self.repair))
+        elif rule.rhs not in self.shadow_states:
+            # It begins as a copy of the live state, in which the new rule has no groups.
+            live = self.states.get(rule.rhs, NaiveAttribute(self.windowing, self.repair))
+            self.shadow_states[rule.rhs] = copy.deepcopy(live)
 
     def add_rule(self, rule: NaiveRule) -> None:
         """New groups start empty; tuples already seen never join them."""
@@ -185,11 +195,36 @@ class Reference:
         self.version += 1
 
     def delete_rule(self, id: str) -> None:
-        """All groups of the rule are removed exactly as in steps 2 and 3 of a slide."""
+        """All groups of the rule are removed exactly as in steps 2 and 3 of a slide, in both states."""
         incarnation, rule = self.rules.pop(id)
-        state = self.states[rule.rhs]
-        state.remove_groups({g for groups, _ in state.super_cells for g in groups if g[0] == incarnation})
+        for states in (self.states, self.shadow_states):
+            if rule.rhs in states:
+                self._remove_groups_of(states[rule.rhs], incarnation)
+        self._drop_idle_states(rule.rhs)
         self.version += 1
+
+    def promote_rule(self, id: str) -> None:
+        """The live state becomes a copy of the shadow state without the other shadow rules."""
+        incarnation, rule = self.rules[id]
+        assert rule.shadow
+        self.rules[id] = (incarnation, replace(rule, shadow=False))
+        state = copy.deepcopy(self.shadow_states[rule.rhs])
+        for other, another in self.rules.values():
+            if another.rhs == rule.rhs and another.shadow:
+                self._remove_groups_of(state, other)
+        self.states[rule.rhs] = state
+        self._drop_idle_states(rule.rhs)
+        self.version += 1
+
+    def _remove_groups_of(self, state: NaiveAttribute, incarnation: int) -> None:
+        state.remove_groups({g for groups, _ in state.super_cells for g in groups if g[0] == incarnation})
+
+    def _drop_idle_states(self, attribute: str) -> None:
+        rules = [rule for _, rule in self.rules.values() if rule.rhs == attribute]
+        if not any(rule.shadow for rule in rules):
+            self.shadow_states.pop(attribute, None)
+        if all(rule.shadow for rule in rules):
+            self.states.pop(attribute, None)
 
     def process(self, t: Tuple) -> tuple[dict[str, Any], list[NaiveRepair]]:
         """Clean one tuple."""
@@ -199,24 +234,34 @@ class Reference:
             size, slide = self.window
             pane = position // slide
             if position % slide == 0:
-                for state in self.states.values():
+                for state in (*self.states.values(), *self.shadow_states.values()):
                     state.slide(pane - size // slide + 1)
         clean = dict(t)
         repairs = []
         for attribute in self.attribute_order:
             if attribute in self.states:
-                repair = self._clean_cell(t, attribute, pane, position)
+                repair = self._clean_cell(t, attribute, pane, position, shadow=False)
                 if repair is not None:
                     clean[attribute] = repair.new
                     repairs.append(repair)
+            if attribute in self.shadow_states:
+                repair = self._clean_cell(t, attribute, pane, position, shadow=True)
+                # Reported if the tuple violates a shadow rule; it changes nothing.
+                if repair is not None and any(self.rules[id][1].shadow for id in repair.rules):
+                    repairs.append(repair)
         return clean, repairs
 
-    def _clean_cell(self, t: Tuple, attribute: str, pane: int, position: int) -> NaiveRepair | None:
-        state = self.states[attribute]
+    def _clean_cell(
+        self, t: Tuple, attribute: str, pane: int, position: int, *, shadow: bool
+    ) -> NaiveRepair | None:
+        """Decide on a cell in one of its attribute's two states."""
+        state = (self.shadow_states if shadow else self.states)[attribute]
         own = canonical(t[attribute])
         groups: dict[str, Group] = {}
         constants: list[tuple[str, Any]] = []
         for incarnation, rule in self.rules.values():
+            if rule.shadow and not shadow:
+                continue
             if rule.rhs != attribute or any(t[x] is None for x in rule.lhs) or rule.when(t) is not True:
                 continue
             if own is None and not rule.fill:
@@ -244,7 +289,7 @@ class Reference:
 
         broken = {id for id, constant in constants if canonical(constant) != own}
         rules = [id for id in self.rules if id in violated or id in broken]
-        self.violations.update(rules)
+        self.violations.update(id for id in rules if self.rules[id][1].shadow == shadow)
         if not rules:
             return None
 
@@ -280,4 +325,5 @@ class Reference:
             decided_by=decided_by,
             overruled=overruled,
             version=self.version,
+            applied=not shadow,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -71,7 +72,7 @@ class Case:
     window: tuple[int, int] | None
     windowing: str
     repair: str
-    steps: list[Any]  # ("tuples", [...]), ("add", rules), ("delete", which), ("restore",)
+    steps: list[Any]  # ("tuples", [...]), ("add", rules), ("delete", which), ("promote", which), ("restore",)
 
     @property
     def schema(self) -> pa.Schema:
@@ -100,8 +101,10 @@ def rules(draw: st.DrawFn, id: str, types: dict[str, pa.DataType]) -> tuple[Rule
         )
         tableau = draw(st.lists(row, min_size=1, max_size=3))
     as_written = tuple(tuple("_" if c is None else c for c in row) for row in tableau)
-    rule = Rule(id, lhs, rhs, when=when and when[0], nulls=nulls, tableau=as_written)
-    naive = NaiveRule(id, lhs, rhs, when[1] if when else _always, nulls == "fill", tuple(tableau))
+    mode = draw(st.sampled_from(["live", "live", "live", "shadow"]))
+    rule = Rule(id, lhs, rhs, when=when and when[0], nulls=nulls, tableau=as_written, mode=mode)
+    condition = when[1] if when else _always
+    naive = NaiveRule(id, lhs, rhs, condition, nulls == "fill", tuple(tableau), mode == "shadow")
     return rule, naive
 
 
@@ -138,7 +141,8 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
     steps: list[Any] = []
     n_tuples = 0
     for i in range(draw(st.integers(1, 8))):
-        kind = draw(st.sampled_from(["tuples", "tuples", "tuples", "tuples", "add", "delete", "restore"]))
+        kinds = ["tuples", "tuples", "tuples", "tuples", "add", "delete", "promote", "restore"]
+        kind = draw(st.sampled_from(kinds))
         if kind == "tuples" and n_tuples < max_tuples:
             batch = draw(st.lists(row, min_size=0, max_size=max_tuples - n_tuples))
             n_tuples += len(batch)
@@ -147,6 +151,8 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
             steps.append(("add", draw(rules(f"s{i}", types))))
         elif kind == "delete":
             steps.append(("delete", draw(st.integers(0, 9))))
+        elif kind == "promote":
+            steps.append(("promote", draw(st.integers(0, 9))))
         elif kind == "restore":
             steps.append(("restore",))
     return Case(
@@ -164,6 +170,8 @@ class Pair:
 
     def __init__(self, case: Case) -> None:
         self.case = case
+        #: by rule: repairs of cells that violated it, or that it would have made
+        self.repairs: Counter[str] = Counter()
         self.reference = Reference(
             case.schema.names, [naive for _, naive in case.rules], case.window, case.windowing, case.repair
         )
@@ -187,16 +195,25 @@ class Pair:
                 case ("add", (rule, naive)):
                     self.engine.add_rule(rule)
                     self.reference.add_rule(naive)
+                    self.repairs[rule.id] = 0
                 case ("delete", which):
                     live = list(self.reference.rules)
                     if live:
                         id = live[which % len(live)]
                         self.engine.delete_rule(id)
                         self.reference.delete_rule(id)
+                        assert id not in self.engine.repairs
+                case ("promote", which):
+                    shadow = [id for id, (_, rule) in self.reference.rules.items() if rule.shadow]
+                    if shadow:
+                        id = shadow[which % len(shadow)]
+                        self.engine.promote_rule(id)
+                        self.reference.promote_rule(id)
+                        self.repairs[id] = 0
                 case ("restore",):
                     self.engine = Engine.restore(self.engine.snapshot())
-        for state in self.engine._states.values():
-            check_invariants(state)
+        for ruled in self.engine._ruled():
+            check_invariants(ruled.state)
         assert list(self.reference.rules) == [rule.id for rule in self.engine.rules]
         assert self.reference.version == self.engine.version
         assert self.reference.position == self.engine.position
@@ -215,6 +232,11 @@ class Pair:
         assert audit.to_pylist() == [self.audit_row(repair) for _, repairs in expected for repair in repairs]
         seen = self.reference.violations
         assert self.engine.violations == {id: seen[id] for id in self.reference.rules}
+        for _, repairs in expected:
+            for repair in repairs:
+                rules = self.reference.rules
+                self.repairs.update(id for id in repair.rules if rules[id][1].shadow != repair.applied)
+        assert self.engine.repairs == {id: self.repairs[id] for id in self.reference.rules}
 
     def audit_row(self, repair: NaiveRepair) -> dict[str, Any]:
         """Return the audit row that the reference expects."""
@@ -232,6 +254,7 @@ class Pair:
             "decided_by": repair.decided_by,
             "overruled": list(repair.overruled),
             "version": repair.version,
+            "applied": repair.applied,
         }
 
 

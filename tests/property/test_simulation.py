@@ -22,9 +22,12 @@ KEYS = ("k0", "k1", "k2")
 TYPES = {**dict.fromkeys(KEYS, pa.int64()), "v": pa.string(), "w": pa.int32()}
 
 
-def rule_pair(id: str, lhs: tuple[str, ...], rhs: str, nulls: str) -> tuple[Rule, NaiveRule]:
+def rule_pair(
+    id: str, lhs: tuple[str, ...], rhs: str, nulls: str, mode: str = "live"
+) -> tuple[Rule, NaiveRule]:
     """Return a rule and its naive twin."""
-    return Rule(id, lhs, rhs, nulls=nulls), NaiveRule(id, lhs, rhs, fill=nulls == "fill")
+    rule = Rule(id, lhs, rhs, nulls=nulls, mode=mode)
+    return rule, NaiveRule(id, lhs, rhs, fill=nulls == "fill", shadow=mode == "shadow")
 
 
 def simulate(seed: int, windowing: str, repair: str, n_tuples: int) -> None:
@@ -66,8 +69,11 @@ def simulate(seed: int, windowing: str, repair: str, n_tuples: int) -> None:
             pair.step(("delete", rng.randrange(9)))
         elif chance < 0.04:
             updates += 1
-            pair.step(("add", rule_pair(f"s{updates}", rng.choice(lhs_choices), "v", "ignore")))
-        elif chance < 0.06:
+            mode = rng.choice(["live", "live", "shadow"])
+            pair.step(("add", rule_pair(f"s{updates}", rng.choice(lhs_choices), "v", "ignore", mode)))
+        elif chance < 0.05:
+            pair.step(("promote", rng.randrange(9)))
+        elif chance < 0.07:
             pair.step(("restore",))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkbleach import Engine, Window
+from sparkbleach import Engine, RuleUpdate, Window
 
 SCHEMA = pa.schema(
     [
@@ -93,10 +93,7 @@ def cleaned_by_engine(
     for begin, end in _cut(table.num_rows, [update["at"] for update in updates]):
         for update in updates:
             if update["at"] == begin:
-                if update["op"] == "add":
-                    engine.add_rule(update["rule"])
-                else:
-                    engine.delete_rule(update["id"])
+                engine.apply(RuleUpdate.from_dict(update))
         batch = table.slice(begin, end - begin).combine_chunks().to_batches()[0]
         clean, why = engine.process(batch)
         rows += clean.to_pylist()

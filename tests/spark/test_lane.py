@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbleach import Engine, Window
+from sparkbleach import Engine, RuleUpdate, Window
+from sparkbleach.rulelog import ControlRecord, Outcome, record_text
 from sparkbleach.spark import lane as lane_module
 from sparkbleach.spark import state as state_module
 from sparkbleach.spark.egress import egress
@@ -40,9 +41,13 @@ def no_live_engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 class Stream:
     """A stream through ingress, lane and egress, beside an engine that sees the same tuples."""
 
-    def __init__(self, case: Case, seed: int, by_order: bool) -> None:
+    def __init__(self, case: Case, seed: int, by_order: bool, live: bool) -> None:
         self.random = random.Random(seed)  # noqa: S311 -- not for secrets
         self.by_order = by_order
+        #: whether rules change by control records, or by restarts
+        self.live = live
+        self.records: list[ControlRecord] = []
+        self.n_records = 0
         self.rules = [rule for rule, _ in case.rules]
         schema = case.schema
         window = Window(*case.window) if case.window else None
@@ -58,6 +63,7 @@ class Stream:
             repair=case.repair,
             audit=True,
             quarantine=False,
+            control=live,
             corrupt=None,
             snapshot_bytes=self.random.choice([1, 1_000, 1 << 40]),
         )
@@ -100,6 +106,7 @@ class Stream:
         clean, expected_audit = self.engine.process(pa.RecordBatch.from_pylist(rows, self.plan.schema))
         assert got == [canonical_row(row) for row in clean.to_pylist()]
         assert audit == expected_audit.to_pylist()
+        self.records.clear()
 
     def run(self, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Send a micro-batch; return clean rows and audit in the order of the stream."""
@@ -114,9 +121,7 @@ class Stream:
         cuts = sorted(self.random.choices(range(len(rows) + 1), k=self.random.randrange(4)))
         for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
             blobs += list(ingress(plan)([batch.slice(begin, end - begin)]))
-        lane = Lane(plan)
-        lane.state = self.store.state
-        messages, report = lane.process([blob.column("cells")[0].as_py() for blob in blobs])
+        messages, _, report = self.send([blob.column("cells")[0].as_py() for blob in blobs])
         out = [
             pa.RecordBatch.from_arrays(
                 [
@@ -124,9 +129,10 @@ class Stream:
                     blob.column("rest"),
                     blob.column("aside"),
                     pa.array([message and message.to_pybytes()], pa.binary()),
+                    pa.nulls(1, pa.string()),
                     pa.array([report]),
                 ],
-                names=["cells", "rest", "aside", "repairs", REPORT],
+                names=["cells", "rest", "aside", "repairs", "control", REPORT],
             )
             for blob, message in zip(blobs, messages, strict=True)
         ]
@@ -140,29 +146,71 @@ class Stream:
             repair for row in in_order for repair in row["_repairs"]
         ]
 
+    def control(self, update: RuleUpdate) -> None:
+        """Have an update come with the next micro-batch, or with one of its own."""
+        self.engine.apply(update)
+        self.n_records += 1
+        text = record_text(update, "somebody")
+        self.records.append(ControlRecord.read(f"{self.n_records:05}", text))
+        if self.random.random() < 0.3:
+            self.send([])
+            self.records.clear()
+
+    def send(self, cells: list[bytes]) -> tuple[list[pa.Buffer | None], list[Outcome], str]:
+        """Send blobs with all control records that have come."""
+        lane = Lane(self.plan)
+        lane.state = self.store.state
+        position = self.engine.position
+        messages, outcomes, report = lane.process(cells, self.records)
+        told = [(one.number, one.kind, one.position) for one in outcomes if one.kind != "started"]
+        assert told == [(record.number, "applied", position) for record in self.records]
+        if told:
+            assert outcomes[-1].version == self.engine.version
+            assert outcomes[-1].rules == [rule.to_dict() for rule in self.engine.rules]
+        return messages, outcomes, report
+
     def update_engine(self) -> None:
         """Let the rules that differ come and go: a lane learns of it with the micro-batch."""
+        if self.live:
+            return
         if not self.begun:
             self.engine = self.new_engine()
             self.begun = True
         for rule in self.engine.rules:
             if rule not in self.rules:
-                self.engine.delete_rule(rule.id)
+                if rule.with_mode("live") in self.rules:
+                    self.engine.promote_rule(rule.id)
+                else:
+                    self.engine.delete_rule(rule.id)
         for rule in self.rules:
             if rule not in self.engine.rules:
                 self.engine.add_rule(rule)
 
     def step(self, step: Any) -> None:
-        """Do one step of a case; other rules mean a restart."""
+        """Do one step of a case; rules change by a control record, or by a restart with other rules."""
+        rules = list(self.engine.rules) if self.live else self.rules
+        shadow = [rule for rule in rules if rule.is_shadow]
         match step:
             case ("tuples", rows):
                 self.tuples(rows)
-            case ("add", (rule, _)):
-                self.rules.append(rule)
-            case ("delete", which) if self.rules:
-                del self.rules[which % len(self.rules)]
             case ("restore",):
                 lane_module._live.clear()
+            case ("add", (rule, _)):
+                if self.live:
+                    self.control(RuleUpdate(rule=rule))
+                else:
+                    self.rules.append(rule)
+            case ("delete", which) if rules:
+                if self.live:
+                    self.control(RuleUpdate(delete=rules[which % len(rules)].id))
+                else:
+                    del self.rules[which % len(rules)]
+            case ("promote", which) if shadow:
+                rule = shadow[which % len(shadow)]
+                if self.live:
+                    self.control(RuleUpdate(promote=rule.id))
+                else:
+                    self.rules[self.rules.index(rule)] = rule.with_mode("live")
         self.plan = replace(self.plan, rules=tuple(self.rules))
 
 
@@ -183,12 +231,12 @@ SPARK_TYPES = [
 ]
 
 
-@given(cases(choice=SPARK_TYPES), st.integers(0, 2**32), st.booleans())
-def test_a_lane_gives_what_the_engine_gives(case: Case, seed: int, by_order: bool) -> None:
+@given(cases(choice=SPARK_TYPES), st.integers(0, 2**32), st.booleans(), st.booleans())
+def test_a_lane_gives_what_the_engine_gives(case: Case, seed: int, by_order: bool, live: bool) -> None:
     """Whatever happens to workers, blobs, snapshots and rules, rows and audit are those of the engine."""
     lane_module._live.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # random rules may say the same thing
-        stream = Stream(case, seed, by_order)
+        stream = Stream(case, seed, by_order, live)
         for step in case.steps:
             stream.step(step)

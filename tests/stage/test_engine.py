@@ -30,6 +30,7 @@ AUDIT_COLUMNS = [
     "decided_by",
     "overruled",
     "version",
+    "applied",
 ]
 # Streams of thousands of tuples: fewer examples than elsewhere, in proportion to the profile's.
 FEW = settings(max_examples=max(3, settings().max_examples // 8))

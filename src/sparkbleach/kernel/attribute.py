@@ -184,6 +184,12 @@ class Attribute(ABC):
         self.violations = arrays[0].copy()
         self._take_over(arrays[1:])
 
+    def copy(self) -> Attribute:
+        """Return an attribute with a state of its own that is the same."""
+        twin = type(self)(self.mode, self.window, self.pane * self.window.slide)
+        twin.load(self.save())
+        return twin
+
     @abstractmethod
     def _take_over(self, arrays: list[NDArray[Any]]) -> None:
         """Put saved arrays in place of the store's."""

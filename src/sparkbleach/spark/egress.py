@@ -11,7 +11,7 @@ from ..stage.audit import audit_batch, audit_schema, replace_cells
 from ..stage.encode import plain_columns
 from .blob import unpack
 from .ingress import ArrowFunction
-from .plan import QUARANTINE, REPAIRS, Plan
+from .plan import CONTROL, QUARANTINE, REPAIRS, Plan
 from .repairs import unpack_repairs
 from .worker import settle
 
@@ -24,6 +24,10 @@ def egress(plan: Plan) -> ArrowFunction:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in range(batch.num_rows):
+                outcome = batch.column("control")[row].as_py()
+                if outcome is not None:
+                    yield _outcome_row(plan, repairs_type, outcome)
+                    continue
                 cells, rest, aside, repairs = (
                     batch.column(name)[row].as_buffer() if batch.column(name)[row].is_valid else None
                     for name in ("cells", "rest", "aside", "repairs")
@@ -57,9 +61,9 @@ def _clean_rows(
         offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int32)
         structs = pa.StructArray.from_arrays(audit.columns, fields=list(schema))
         columns[REPAIRS] = pa.ListArray.from_arrays(pa.array(offsets), structs, repairs_type)
-    if plan.quarantine:
-        names.append(QUARANTINE)
-        columns[QUARANTINE] = pa.nulls(n, pa.string())
+    for name in _notes(plan):
+        names.append(name)
+        columns[name] = pa.nulls(n, pa.string())
     return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
 
@@ -69,11 +73,30 @@ def _aside_rows(plan: Plan, repairs_type: pa.DataType, aside: pa.RecordBatch) ->
     names = list(plan.schema.names)
     if plan.audit:
         names.append(REPAIRS)
-        columns[REPAIRS] = pa.ListArray.from_arrays(
-            pa.array(np.zeros(n + 1, np.int32)), pa.array([], repairs_type.value_type), repairs_type
-        )
-    names.append(QUARANTINE)
+        columns[REPAIRS] = _no_repairs(n, repairs_type)
+    for name in _notes(plan):
+        names.append(name)
+        columns.setdefault(name, pa.nulls(n, pa.string()))
     return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+
+def _outcome_row(plan: Plan, repairs_type: pa.DataType, outcome: str) -> pa.RecordBatch:
+    columns = {name: pa.nulls(1, plan.schema.field(name).type) for name in plan.schema.names}
+    if plan.audit:
+        columns[REPAIRS] = _no_repairs(1, repairs_type)
+    columns |= {name: pa.nulls(1, pa.string()) for name in _notes(plan)}
+    columns[CONTROL] = pa.array([outcome])
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _notes(plan: Plan) -> list[str]:
+    """Return the columns at the end that are null in clean rows."""
+    return [name for name, given in ((QUARANTINE, plan.quarantine), (CONTROL, plan.control)) if given]
+
+
+def _no_repairs(n: int, repairs_type: pa.DataType) -> pa.Array:
+    offsets = pa.array(np.zeros(n + 1, np.int32))
+    return pa.ListArray.from_arrays(offsets, pa.array([], repairs_type.value_type), repairs_type)
 
 
 def _columns(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:

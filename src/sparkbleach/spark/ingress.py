@@ -7,14 +7,20 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from .blob import binary, pack
 from .plan import QUARANTINE, Plan
 from .quarantine import reasons
 from .worker import settle
 
-#: `lane` is the grouping key; `partition` and `sequence` say where the rows were in the source
-INGRESS_SCHEMA = "lane int, partition int, sequence int, cells binary, rest binary, aside binary"
+#: `lane` is the grouping key; `partition` and `sequence` say where the rows were in the source; a row has
+#: either blobs or a control record and its number
+INGRESS_SCHEMA = (
+    "lane int, partition int, sequence int, cells binary, rest binary, aside binary, "
+    "number string, control string"
+)
 
 _BLOB_ROWS_MAX = 50_000
 _BLOB_BYTES_MAX = 32 << 20
@@ -41,12 +47,21 @@ def ingress(plan: Plan) -> ArrowFunction:
                     binary(pack([batch.select(plan.cells) for batch in good], small=True)),
                     binary(pack([batch.select(rest) for batch in good], small=False) if rest else None),
                     binary(aside and pack([aside], small=False)),
+                    pa.nulls(1, pa.string()),
+                    pa.nulls(1, pa.string()),
                 ],
-                names=["lane", "partition", "sequence", "cells", "rest", "aside"],
+                names=["lane", "partition", "sequence", "cells", "rest", "aside", "number", "control"],
             )
         settle()
 
     return run
+
+
+def control_rows(control: DataFrame) -> DataFrame:
+    """Return control records as rows beside those of `ingress`."""
+    blobs = [F.lit(None).cast("binary").alias(name) for name in ("cells", "rest", "aside")]
+    places = [F.lit(0).alias(name) for name in ("lane", "partition", "sequence")]
+    return control.select(*places, *blobs, F.col("number"), F.col("value").alias("control"))
 
 
 def _typed(batch: pa.RecordBatch, fields: dict[str, pa.Field]) -> pa.RecordBatch:

@@ -7,43 +7,38 @@ there, it is brought up to date; else it is rebuilt.
 
 from __future__ import annotations
 
-import base64
 import json
-import logging
 import sys
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
 from ..config import Window
 from ..engine import Engine
-from ..errors import ConfigError, RuleError
-from ..rule import Rule
-from ..stage.audit import RepairedColumn
-from ..stage.encode import plain_columns
+from ..errors import ConfigError
+from ..rulelog import ControlRecord, Outcome
 from ..update import difference
-from .blob import binary, unpack
+from .blob import binary
+from .clean_blobs import clean_blobs
+from .events import Event, Events, schema_of, text_of
 from .ingress import ArrowFunction
 from .plan import REPORT, Plan
-from .repairs import pack_repairs
-from .state import ENGINE_THREADS, ChunkedSnapshot, Delta, Event, Head, LaneState, Saved
+from .state import ENGINE_THREADS, ChunkedSnapshot, Delta, Head, LaneState, Saved
 from .worker import settle
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
-LANE_SCHEMA = f"number int, cells binary, rest binary, aside binary, repairs binary, {REPORT} string"
+LANE_SCHEMA = (
+    f"number int, cells binary, rest binary, aside binary, repairs binary, control string, {REPORT} string"
+)
 
 #: not as text, which Spark would parse in each micro-batch
 _KEY = (
@@ -58,8 +53,6 @@ _LIVE_MAX = 8
 #: a micro-batch writes this much of a snapshot, or this multiple of its own delta: enough to end in time
 _SNAPSHOT_BYTES_PER_BATCH = 1 << 19
 _SNAPSHOT_BYTES_PER_DELTA_BYTE = 4
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -102,36 +95,53 @@ class Lane(StatefulProcessor):
         """Clean the tuples of a micro-batch."""
         import pandas as pd
 
-        blobs = [blob for frame in rows for blob in frame.itertuples(index=False)]
+        came = [row for frame in rows for row in frame.itertuples(index=False)]
+        blobs = [row for row in came if row.cells is not None]
         blobs.sort(key=lambda blob: (blob.partition, blob.sequence))
-        cells = [blob.cells for blob in blobs]
-        messages, report = self.process(cells)
+        records = [ControlRecord.read(row.number, row.control) for row in came if row.cells is None]
+        records.sort(key=lambda record: record.number)
+        messages, outcomes, report = self.process([blob.cells for blob in blobs], records)
+
+        def frame(number: int, **columns: Any) -> pd.DataFrame:
+            return pd.DataFrame({"number": [number], **columns, REPORT: [report]})
+
         for number, (blob, message) in enumerate(zip(blobs, messages, strict=True)):
-            yield pd.DataFrame(
-                {
-                    "number": [number],
-                    "cells": [blob.cells],
-                    "rest": [blob.rest],
-                    "aside": [blob.aside],
-                    "repairs": [message and message.to_pybytes()],
-                    REPORT: [report],
-                }
+            yield frame(
+                number,
+                cells=[blob.cells],
+                rest=[blob.rest],
+                aside=[blob.aside],
+                repairs=[message and message.to_pybytes()],
+                control=[None],
             )
+        for number, outcome in enumerate(outcomes, len(blobs)):
+            nothing = {name: [None] for name in ("cells", "rest", "aside", "repairs")}
+            yield frame(number, **nothing, control=[outcome.to_json()])
         settle()
 
-    def process(self, cells: list[bytes]) -> tuple[list[pa.Buffer | None], str]:
-        """Clean the tuples of a micro-batch and store what was read; return the repairs and the report."""
+    def process(
+        self, cells: list[bytes], records: Sequence[ControlRecord] = ()
+    ) -> tuple[list[pa.Buffer | None], list[Outcome], str]:
+        """Let control records take effect, clean the tuples of a micro-batch, and store what was read.
+
+        Returns:
+            The repairs of each blob, the outcomes, and the report.
+        """
         head = self.state.read_head()
+        begins = head is None
         if head is None:
             head = Head(str(uuid.uuid4()), _first(self.plan), _config(self.plan))
         live = resume(self.state, head)
         # From here on the engine is neither here nor there: a failure must not leave it behind.
         _live.pop(head.stream, None)
         engine = live.engine
-        happened: list[Event] = []
-        coming = _begin(self.plan, head, engine, happened)
-        messages = list(clean_blobs(engine, cells, self.plan.order_by, coming, happened))
-        delta = Delta(str(uuid.uuid4()), list(self.plan.order_by), happened, cells)
+        events = Events(engine, _config(self.plan)["updates"], self.plan)
+        changed = _begin(self.plan, head, engine, events)
+        if begins or changed or not head.config.get("control"):
+            events.start()
+        events.obey(records)
+        messages = list(clean_blobs(engine, cells, self.plan.order_by, events))
+        delta = Delta(str(uuid.uuid4()), list(self.plan.order_by), events.happened, cells)
         self.state.write_delta(head, delta)
         head.position = engine.position
         head.config = _config(self.plan)
@@ -142,7 +152,7 @@ class Lane(StatefulProcessor):
         _live[head.stream] = live
         while len(_live) > _LIVE_MAX:
             _live.popitem(last=False)
-        return messages, report(engine)
+        return messages, events.outcomes, report(engine, events.outcomes)
 
     def close(self) -> None:
         """Do nothing: the engine stays."""
@@ -153,28 +163,30 @@ def static_lane(plan: Plan) -> ArrowFunction:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         engine = _new_engine(_first(plan), _config(plan))
-        coming = [update.to_dict() for update in plan.updates]
+        events = Events(engine, _config(plan)["updates"])
         number = 0
         for batch in batches:
             for row in batch.to_pylist():
-                (message,) = clean_blobs(engine, [row["cells"]], (), coming, [])
+                (message,) = clean_blobs(engine, [row["cells"]], (), events)
                 yield pa.RecordBatch.from_arrays(
                     [
                         pa.array([number], pa.int32()),
                         *(pa.array([row[name]], pa.binary()) for name in ("cells", "rest", "aside")),
                         binary(message),
+                        pa.nulls(1, pa.string()),
                         pa.array([report(engine)]),
                     ],
-                    names=["number", "cells", "rest", "aside", "repairs", REPORT],
+                    names=["number", "cells", "rest", "aside", "repairs", "control", REPORT],
                 )
                 number += 1
 
     return run
 
 
-def report(engine: Engine) -> str:
-    """Return the engine's report as text; of two, the later one is the greater."""
-    return f"{engine.position:019} {json.dumps(engine.report())}"
+def report(engine: Engine, outcomes: Sequence[Outcome] = ()) -> str:
+    """Return the engine's report as text, with what became of rule updates; the later one is the greater."""
+    told = {**engine.report(), "updates": [str(outcome) for outcome in outcomes]}
+    return f"{engine.position:019} {json.dumps(told)}"
 
 
 def resume(state: LaneState, head: Head) -> Live:
@@ -194,142 +206,19 @@ def resume(state: LaneState, head: Head) -> Live:
             live = Live(_new_engine(head.first, head.config), 0, "")
     while live.sequence < head.sequence:
         delta = state.read_delta(live.sequence + 1)
-        for _ in clean_blobs(live.engine, delta.blobs, tuple(delta.order_by), delta.events, []):
+        events = Events(live.engine, delta.events)
+        events.let_happen()  # also those of a micro-batch without tuples
+        for _ in clean_blobs(live.engine, delta.blobs, tuple(delta.order_by), events):
             pass
         live.sequence += 1
         live.token = delta.token
     return live
 
 
-def clean_blobs(
-    engine: Engine,
-    blobs: list[bytes],
-    order_by: tuple[str, ...],
-    coming: list[Event],
-    happened: list[Event],
-) -> Iterator[pa.Buffer | None]:
-    """Clean the tuples in blobs, in order.
-
-    Args:
-        engine: The engine.
-        blobs: The cells.
-        order_by: The columns that say the order; none for the order in which they are.
-        coming: Events by position; those before the engine's position are past.
-        happened: Where events that took effect are noted.
-
-    Yields:
-        The repairs of each blob, None where there are none.
-    """
-    coming = [event for event in coming if event["at"] >= engine.position]
-    with ThreadPoolExecutor(ENGINE_THREADS, "sparkbleach-blobs") as pool:
-        batches = list(pool.map(unpack, blobs))
-        if order_by:
-            repaired = _clean_sorted(engine, batches, order_by, coming, happened)
-        else:
-            repaired = _clean(engine, batches, coming, happened)
-        yield from pool.map(pack_repairs, repaired)
-
-
-def _clean_sorted(
-    engine: Engine,
-    batches: list[pa.RecordBatch],
-    order_by: tuple[str, ...],
-    coming: list[Event],
-    happened: list[Event],
-) -> list[list[RepairedColumn]]:
-    """Clean batches in the order that columns say; return the repairs of each as it is."""
-    table = pa.concat_batches([plain_columns(batch) for batch in batches])
-    order = _order(table, order_by)
-    if table.num_rows:  # a change of the schema says which columns are there for the order only
-        _let_happen(engine, coming, happened)
-    cells = table.drop_columns([name for name in order_by if name not in engine.schema.names])
-    if order is not None:
-        cells = cells.take(pa.array(order))
-    (repaired,) = _clean(engine, [cells], coming, happened)
-    if order is not None:
-        repaired = [replace(column, rows=order[column.rows]) for column in repaired]
-    ends = np.cumsum([batch.num_rows for batch in batches])
-    return [
-        [own for column in repaired if (own := _between(column, end - batch.num_rows, end)).rows.size]
-        for batch, end in zip(batches, ends, strict=True)
-    ]
-
-
-def _between(column: RepairedColumn, begin: int, end: int) -> RepairedColumn:
-    """Return the repairs of some rows, which become the first ones."""
-    which = np.flatnonzero((column.rows >= begin) & (column.rows < end))
-    return column.select(which, column.rows[which] - begin)
-
-
-def _clean(
-    engine: Engine, batches: list[pa.RecordBatch], coming: list[Event], happened: list[Event]
-) -> list[list[RepairedColumn]]:
-    """Clean batches, cut where rules change; return the repairs of each, attributes in schema order."""
-    first = engine.position
-    last = first + sum(batch.num_rows for batch in batches)
-    repaired: list[list[RepairedColumn]] = [[] for _ in batches]
-    while engine.position < last:
-        _let_happen(engine, coming, happened)
-        end = min(coming[0]["at"], last) if coming else last
-        parts = _between_positions(batches, engine.position - first, end - first)
-        decided = engine.decide_all([part for _, _, part in parts])
-        for (number, begin, _), columns in zip(parts, decided, strict=True):
-            repaired[number] += [replace(column, rows=column.rows + begin) for column in columns]
-    for columns in repaired:
-        columns.sort(key=lambda column: engine.schema.names.index(column.attribute))
-    return repaired
-
-
-def _between_positions(
-    batches: list[pa.RecordBatch], first: int, last: int
-) -> list[tuple[int, int, pa.RecordBatch]]:
-    """Return the parts of batches between two places: number of the batch, beginning in it, the part."""
-    parts = []
-    at = 0
-    for number, batch in enumerate(batches):
-        begin, end = max(first - at, 0), min(last - at, batch.num_rows)
-        if begin < end:
-            parts.append((number, begin, batch.slice(begin, end - begin)))
-        at += batch.num_rows
-    return parts
-
-
-def _let_happen(engine: Engine, coming: list[Event], happened: list[Event]) -> None:
-    """Let the events take effect whose position has come."""
-    while coming and coming[0]["at"] <= engine.position:
-        _happen(engine, coming.pop(0), happened)
-
-
-def _happen(engine: Engine, event: Event, happened: list[Event]) -> None:
-    """Let an event take effect; a rule update that is refused changes nothing and is logged."""
-    try:
-        if event["op"] == "add":
-            engine.add_rule(event["rule"])
-        elif event["op"] == "delete":
-            engine.delete_rule(event["id"])
-        else:
-            engine.adopt_schema(_schema(event["schema"]))
-    except RuleError as error:
-        logger.warning("rule update at %d refused: %s", event["at"], error)
-    else:
-        happened.append({**event, "at": engine.position})
-
-
-def _order(table: pa.RecordBatch, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
-    """Return the order of the rows; None if they are in order."""
-    if len(order_by) == 1:
-        column = table.column(order_by[0])
-        if column.null_count == 0 and pc.all(pc.less_equal(column[:-1], column[1:])).as_py() is not False:
-            return None
-    keys = [(name, "ascending") for name in order_by]
-    order: NDArray[np.int64] = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
-    return order
-
-
 def _new_engine(first: dict[str, Any], config: dict[str, Any]) -> Engine:
     """Return an engine with no state."""
     return Engine(
-        _schema(first["schema"]),
+        schema_of(first["schema"]),
         first["rules"],
         window=Window(*config["window"]) if config["window"] else None,
         windowing=config["windowing"],
@@ -339,12 +228,7 @@ def _new_engine(first: dict[str, Any], config: dict[str, Any]) -> Engine:
 
 
 def _first(plan: Plan) -> dict[str, Any]:
-    schema = base64.b64encode(plan.schema.serialize().to_pybytes()).decode()
-    return {"schema": schema, "rules": [rule.to_dict() for rule in plan.rules]}
-
-
-def _schema(text: str) -> pa.Schema:
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+    return {"schema": text_of(plan.schema), "rules": [rule.to_dict() for rule in plan.rules]}
 
 
 def _config(plan: Plan) -> dict[str, Any]:
@@ -354,11 +238,12 @@ def _config(plan: Plan) -> dict[str, Any]:
         "repair": plan.repair,
         "rules": [rule.to_dict() for rule in plan.rules],
         "updates": [update.to_dict() for update in plan.updates],
+        "control": plan.control,
     }
 
 
-def _begin(plan: Plan, head: Head, engine: Engine, happened: list[Event]) -> list[Event]:
-    """Bring the engine to the rules and the schema that are given now; return the events to come.
+def _begin(plan: Plan, head: Head, engine: Engine, events: Events) -> bool:
+    """Bring the engine to the rules and the schema that are given now; return whether that changed it.
 
     Raises:
         ConfigError: If an option differs that cannot change.
@@ -377,18 +262,20 @@ def _begin(plan: Plan, head: Head, engine: Engine, happened: list[Event]) -> lis
             f"rule updates: those before position {head.position}, where the stream is, differ from those "
             "that took effect; leave them as they were, and give new ones later positions"
         )
-    changes = []
+    changes: list[Event] = []
     if given["rules"] != known["rules"]:
-        old = [Rule.from_dict(rule) for rule in known["rules"]]
-        changes = [update.to_dict() for update in difference(old, plan.rules, engine.position)]
+        # The engine's rules may be others by now: what is not given differently stays as it is.
+        was, now = ({rule["id"]: rule for rule in config["rules"]} for config in (known, given))
+        differ = {id for id in was | now if was.get(id) != now.get(id)}
+        old, new = ([rule for rule in rules if rule.id in differ] for rules in (engine.rules, plan.rules))
+        changes = [update.to_dict() for update in difference(old, new, engine.position)]
     if plan.schema != engine.schema:
-        schema = {"at": engine.position, "op": "schema", "schema": _first(plan)["schema"]}
-        n_deletions = sum(change["op"] == "delete" for change in changes)
-        changes.insert(n_deletions, schema)
+        schema = {"at": engine.position, "op": "schema", "schema": text_of(plan.schema)}
+        n_before = sum(change["op"] != "add" for change in changes)
+        changes.insert(n_before, schema)
     for change in changes:
-        _happen(engine, change, happened)
-    updates: list[Event] = given["updates"]
-    return updates
+        events.happen(change)
+    return bool(changes)
 
 
 def _told(option: Any) -> str:

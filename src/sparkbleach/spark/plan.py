@@ -14,6 +14,8 @@ from ..update import RuleUpdate
 REPAIRS = "_repairs"
 #: the column that says why a row was set aside
 QUARANTINE = "_quarantine"
+#: the column that says what became of a rule update; such a row has no data
+CONTROL = "_control"
 #: the column of blobs that leave the lane with the report of the engine
 REPORT = "_report"
 #: the columns that a Column in `order_by` becomes on its way to the lane
@@ -36,6 +38,7 @@ class Plan:
         repair: `class` or `vote`.
         audit: Whether the output has the column `_repairs`.
         quarantine: Whether bad rows are set aside.
+        control: Whether control records are read, and the output has the column `_control`.
         corrupt: The column with the text of records that could not be read, if there is one.
         snapshot_bytes: How many bytes of deltas make a snapshot worth its while, at least.
     """
@@ -51,5 +54,11 @@ class Plan:
     repair: str
     audit: bool
     quarantine: bool
+    control: bool
     corrupt: str | None
     snapshot_bytes: int
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """The columns that a rule which comes later may read."""
+        return tuple(name for name in self.cells if name in self.schema.names)

@@ -25,7 +25,9 @@ def pack_repairs(repaired: Sequence[RepairedColumn]) -> pa.Buffer | None:
             [pa.array(column.rows), pa.array(column.positions), column.new, *why.columns],
             names=[*_OWN, *why.schema.names],
         )
-        told = json.dumps({"attribute": column.attribute, "version": column.version})
+        told = json.dumps(
+            {"attribute": column.attribute, "version": column.version, "applied": column.applied}
+        )
         batch = batch.replace_schema_metadata({_METADATA: told})
         with pa.ipc.new_stream(sink, batch.schema, options=QUICK) as writer:
             writer.write_batch(batch)
@@ -48,7 +50,13 @@ def unpack_repairs(data: pa.Buffer | None) -> list[RepairedColumn]:
             why = batch.select([name for name in batch.schema.names if name not in _OWN])
             repaired.append(
                 RepairedColumn(
-                    told["attribute"], told["version"], row.to_numpy(), position.to_numpy(), new, why
+                    told["attribute"],
+                    told["version"],
+                    told["applied"],
+                    row.to_numpy(),
+                    position.to_numpy(),
+                    new,
+                    why,
                 )
             )
     return repaired

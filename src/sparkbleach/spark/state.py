@@ -30,9 +30,6 @@ ENGINE_THREADS = min(4, len(os.sched_getaffinity(0)))
 _DELETIONS_MAX = 32
 
 
-Event = dict[str, Any]
-
-
 class Map(Protocol):
     """A map of the state store."""
 
@@ -107,7 +104,7 @@ class Delta:
 
     token: str
     order_by: list[str]
-    events: list[Event]
+    events: list[dict[str, Any]]
     blobs: list[bytes]
 
 

@@ -18,13 +18,13 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from ..config import DEFAULT_WINDOW, Window
 from ..engine import Engine, RuleLike
 from ..errors import ConfigError, RuleError, RuleWarning
-from ..rule import Rule, check_rules, columns_read
+from ..rule import Rule, check_rules, columns_read, is_plain
 from ..stage.audit import audit_schema
 from ..update import RuleUpdate, in_order
 from .egress import egress
-from .ingress import INGRESS_SCHEMA, ingress
+from .ingress import INGRESS_SCHEMA, control_rows, ingress
 from .lane import LANE_SCHEMA, Lane, static_lane
-from .plan import ORDER, QUARANTINE, REPAIRS, REPORT, Plan
+from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, REPORT, Plan
 from .session import check_session
 
 OrderBy = str | Column | Sequence[str | Column]
@@ -45,6 +45,7 @@ def clean(
     windowing: str = "bleach",
     repair: str = "class",
     rule_updates: Iterable[RuleUpdate | Mapping[str, Any]] = (),
+    control: DataFrame | None = None,
     audit: bool = True,
     quarantine: bool = False,
     egress_partitions: int | None = None,
@@ -62,7 +63,11 @@ def clean(
         window: The window that bounds the state; None keeps everything.
         windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
         repair: `class` (over the whole subgraph) or `vote` (over the tuple's own groups).
-        rule_updates: Rules that are added or deleted before the tuple at a position.
+        rule_updates: Rules that are added, deleted or promoted before the tuple at a position.
+        control: Rule updates that come while the stream runs: a streaming DataFrame such as `RuleLog.stream`
+            returns, with the text columns `number`, by which records of a micro-batch are ordered, and
+            `value`, the update as JSON. They take effect before the first tuple of their micro-batch. What
+            became of them leaves in rows whose column `_control` is not null (and all others are).
         audit: Whether to add the column `_repairs`: what was changed in the row, and why.
         quarantine: Whether to set rows aside that have no id or could not be parsed: they are not cleaned,
             and the column `_quarantine` says why (null in all other rows).
@@ -76,12 +81,15 @@ def clean(
         ConfigError: If another option, or a setting of the session, is wrong.
     """
     check_session(df)
+    _check_control(df, control)
     schema = _arrow_schema(df.schema)
     updates = in_order(rule_updates)
     engine = Engine(schema, rules, id=id, window=window, windowing=windowing, repair=repair)
     first, added = _check_rules(engine, updates)
     order, hidden = _order(df, order_by)
-    cells = _columns_read([*first, *added], schema) or [id]
+    read = _columns_read([*first, *added], schema) or [id]
+    plain = control is not None
+    cells = [name for name in schema.names if name in read or (plain and is_plain(schema.field(name).type))]
     cells += [name for name in order if name not in cells]
     corrupt = df.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord") if quarantine else None
     plan = Plan(
@@ -96,6 +104,7 @@ def clean(
         repair=repair,
         audit=audit,
         quarantine=quarantine,
+        control=control is not None,
         corrupt=corrupt if corrupt in df.columns else None,
         snapshot_bytes=snapshot_bytes,
     )
@@ -107,6 +116,8 @@ def clean(
         df = df.orderBy(*map(_quoted, plan.order_by)).select(*map(_quoted, schema.names))
         plan = replace(plan, order_by=(), cells=tuple(name for name in cells if name in schema.names))
     blobs = df.mapInArrow(ingress(plan), INGRESS_SCHEMA)
+    if control is not None:
+        blobs = blobs.union(control_rows(control))
     if df.isStreaming:
         grouped = blobs.groupBy("lane")
         cleaned = grouped.transformWithStateInPandas(Lane(plan), LANE_SCHEMA, "append", "none")
@@ -133,6 +144,23 @@ def audit(cleaned: DataFrame) -> DataFrame:
     return cleaned.select(F.explode(REPAIRS).alias(REPAIRS)).select(f"{REPAIRS}.*")
 
 
+def _check_control(df: DataFrame, control: DataFrame | None) -> None:
+    if control is None:
+        return
+    if not (df.isStreaming and control.isStreaming):
+        raise ConfigError(
+            "control: rules can change only while a stream runs, so both DataFrames have to be streaming; "
+            "give rule_updates instead"
+        )
+    if [(field.name, field.dataType) for field in control.schema] != [
+        (name, StringType()) for name in ("number", "value")
+    ]:
+        raise ConfigError(
+            f"control: its columns are {control.schema.simpleString()}; "
+            "select number and value, both as strings, or give what the stream of a rule log returns"
+        )
+
+
 def _arrow_schema(schema: StructType) -> pa.Schema:
     """Return a schema in Arrow's types, with times in UTC whatever the session's time zone is."""
     options: dict[str, Any] = {"timezone": "UTC"}
@@ -147,13 +175,11 @@ def _check_rules(engine: Engine, updates: Sequence[RuleUpdate]) -> tuple[tuple[R
     added = []
     for update in updates:
         try:
-            if update.rule is not None:
-                engine.add_rule(update.rule)
-                added.append(update.rule)
-            elif update.delete is not None:
-                engine.delete_rule(update.delete)
+            engine.apply(update)
         except RuleError as error:
-            raise RuleError(f"rule update at {update.at}: {error}") from error
+            raise RuleError(f"{update.place}: {error}") from error
+        if update.rule is not None:
+            added.append(update.rule)
     return rules, added
 
 
@@ -204,6 +230,8 @@ def _output_schema(schema: StructType, plan: Plan) -> StructType:
         fields.append(StructField(REPAIRS, ArrayType(StructType(repair))))
     if plan.quarantine:
         fields.append(StructField(QUARANTINE, StringType()))
+    if plan.control:
+        fields.append(StructField(CONTROL, StringType()))
     return StructType(fields)
 
 

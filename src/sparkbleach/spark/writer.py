@@ -1,15 +1,16 @@
-"""The sink: clean rows, audit and quarantine as files, each once."""
+"""The sink: clean rows, audit and quarantine as files, outcomes of rule updates in their log, each once."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..config import check_choice
 from ..errors import ConfigError, SparkbleachError
-from .plan import QUARANTINE, REPAIRS
+from ..rulelog import Outcome, RuleLog, open_log
+from .plan import CONTROL, QUARANTINE, REPAIRS
 from .topology import audit as audit_of
 
 FORMATS = ("csv", "json", "parquet")
@@ -38,8 +39,9 @@ class Writer:
 
     Attributes:
         rows: How many clean rows this writer has written.
-        repairs: How many audit rows it has seen.
+        repairs: How many cells were changed, as far as the rows tell.
         quarantined: How many rows it has set aside.
+        outcomes: What became of rule updates.
 
     Args:
         output: The directory for clean rows.
@@ -47,6 +49,7 @@ class Writer:
         audit: The directory for the audit; None for no audit.
         quarantine: The directory for rows that were set aside, with the column `reason`; needed if
             `clean(…, quarantine=True)` made the rows.
+        control: The rule log, or what `open_log` opens it by; needed if `clean(…, control=…)` made the rows.
         audit_format: The format of the audit, `json` or `parquet`; if not given, parquet with parquet, json
             otherwise (an audit row is nested, which CSV cannot hold).
 
@@ -61,6 +64,7 @@ class Writer:
         audit: str | None = None,
         quarantine: str | None = None,
         audit_format: str | None = None,
+        control: str | RuleLog | None = None,
     ) -> None:
         self.output = output
         self.format = check_choice("format", format, FORMATS)
@@ -71,6 +75,8 @@ class Writer:
         self.rows = 0
         self.repairs = 0
         self.quarantined = 0
+        self.control = open_log(control) if isinstance(control, str) else control
+        self.outcomes: list[Outcome] = []
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write a micro-batch.
@@ -88,6 +94,11 @@ class Writer:
                 f"Writer: the rows have no column {REPAIRS} to make an audit of; "
                 "leave audit out, or call clean(…, audit=True)"
             )
+        if CONTROL in batch.columns and self.control is None:
+            raise ConfigError(
+                f"Writer: the rows have the column {CONTROL}, but no log for what became of rule updates; "
+                "give control=…"
+            )
         batch = batch.persist()
         try:
             self._write(batch, batch_id)
@@ -96,25 +107,36 @@ class Writer:
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         aside = F.col(QUARANTINE).isNotNull() if QUARANTINE in batch.columns else F.lit(False)
-        repairs = F.size(REPAIRS) if REPAIRS in batch.columns else F.lit(0)
+        told = F.col(CONTROL) if CONTROL in batch.columns else F.lit(None).cast("string")
+        repairs = F.size(F.filter(REPAIRS, _is_applied)) if REPAIRS in batch.columns else F.lit(0)
+        rows = F.size(REPAIRS) if REPAIRS in batch.columns else F.lit(0)
         counted = batch.agg(
-            F.count_if(~aside).alias("clean"),
+            F.count_if(~aside & told.isNull()).alias("clean"),
+            F.collect_list(told).alias("outcomes"),
             F.count_if(aside).alias("aside"),
             F.coalesce(F.sum(F.when(~aside, repairs)), F.lit(0)).alias("repairs"),
+            F.coalesce(F.sum(F.when(~aside, rows)), F.lit(0)).alias("audit"),
         ).first()
         if counted is None:
             raise SparkbleachError("Writer: Spark has not counted the rows of a micro-batch; run it again")
         corrupt = batch.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord") or ""
-        hidden = [name for name in (REPAIRS, QUARANTINE) if name in batch.columns]
+        hidden = [name for name in (REPAIRS, QUARANTINE, CONTROL) if name in batch.columns]
         if QUARANTINE in batch.columns:
             hidden.append(corrupt)
-            rejected = batch.where(aside).drop(REPAIRS).withColumnRenamed(QUARANTINE, "reason").coalesce(1)
-            self._publish(rejected, self.quarantine, self.format, batch_id, counted["aside"])
+            rejected = (
+                batch.where(aside).drop(REPAIRS, CONTROL).withColumnRenamed(QUARANTINE, "reason").coalesce(1)
+            )
+            self._publish(rejected.coalesce(1), self.quarantine, self.format, batch_id, counted["aside"])
         if self.audit is not None:
             self._publish(
-                audit_of(batch).coalesce(1), self.audit, self.audit_format, batch_id, counted["repairs"]
+                audit_of(batch).coalesce(1), self.audit, self.audit_format, batch_id, counted["audit"]
             )
-        self._publish(batch.where(~aside).drop(*hidden), self.output, self.format, batch_id, counted["clean"])
+        clean = batch.where(~aside & told.isNull()).drop(*hidden)
+        self._publish(clean, self.output, self.format, batch_id, counted["clean"])
+        if self.control is not None:
+            outcomes = sorted(map(Outcome.from_json, counted["outcomes"]), key=lambda outcome: outcome.index)
+            self.control.record(batch_id, outcomes)
+            self.outcomes += outcomes
         self.rows += counted["clean"]
         self.quarantined += counted["aside"]
         self.repairs += counted["repairs"]
@@ -133,6 +155,10 @@ class Writer:
         rows.write.format(format).options(**WRITE_OPTIONS[format]).mode("overwrite").save(staging)
         target.delete_batch(batch_id)
         target.take(staging, batch_id, format)
+
+
+def _is_applied(repair: Column) -> Column:
+    return repair["applied"]
 
 
 class _Directory:

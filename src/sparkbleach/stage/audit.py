@@ -1,4 +1,7 @@
-"""What becomes of repairs: new cells, and the audit, which has one row for each that says why."""
+"""What becomes of repairs: new cells, and the audit, which has one row for each that says why.
+
+Repairs that shadow rules would make are in the audit, too.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ def audit_schema(id_type: pa.DataType) -> pa.Schema:
             pa.field("decided_by", pa.string(), nullable=False),
             pa.field("overruled", pa.list_(pa.string()), nullable=False),
             pa.field("version", pa.int64(), nullable=False),
+            pa.field("applied", pa.bool_(), nullable=False),
         ]
     )
 
@@ -47,6 +51,7 @@ class RepairedColumn:
     Attributes:
         attribute: Which.
         version: The version of the rule set.
+        applied: Whether the cells change; in the other case it is what shadow rules would repair.
         rows: The tuples whose cell changed, by their place in the batch.
         positions: Their positions in the stream.
         new: The new cells; with a dictionary, mostly.
@@ -55,6 +60,7 @@ class RepairedColumn:
 
     attribute: str
     version: int
+    applied: bool
     rows: NDArray[np.int64]
     positions: NDArray[np.int64]
     new: pa.Array
@@ -65,6 +71,7 @@ class RepairedColumn:
         return RepairedColumn(
             self.attribute,
             self.version,
+            self.applied,
             rows,
             self.positions[which],
             take(self.new, which),
@@ -82,6 +89,8 @@ def repaired_column(
     constants: Constants | None,
     position: int,
     version: int,
+    *,
+    applied: bool,
 ) -> RepairedColumn:
     """Turn the kernel's repairs of an attribute into new cells and the reasons for them.
 
@@ -95,6 +104,7 @@ def repaired_column(
         constants: What pattern tableaux say.
         position: Where the batch begins in the stream.
         version: The version of the rule set.
+        applied: Whether the cells change.
     """
     rows = repairs.tuple[:n_repairs].astype(np.int64)
     best = repairs.values[:n_repairs, 0]
@@ -134,11 +144,13 @@ def repaired_column(
         "decided_by": pa.array(["count", "constant"]).take(pa.array(by_constant.astype(np.int8))),
         "overruled": overruled,
     }
-    return RepairedColumn(attribute, version, rows, rows + position, new, pa.RecordBatch.from_pydict(why))
+    return RepairedColumn(
+        attribute, version, applied, rows, rows + position, new, pa.RecordBatch.from_pydict(why)
+    )
 
 
 def replace_cells(batch: pa.RecordBatch, repaired: Sequence[RepairedColumn]) -> pa.RecordBatch:
-    """Return a batch with repaired cells in place of the old ones.
+    """Return a batch with repaired cells in place of the old ones, as far as repairs are made.
 
     Args:
         batch: The batch that the repairs are of: all of its tuples, and at least the repaired columns.
@@ -146,6 +158,8 @@ def replace_cells(batch: pa.RecordBatch, repaired: Sequence[RepairedColumn]) -> 
     """
     columns = batch.columns
     for column in repaired:
+        if not column.applied:
+            continue
         at = batch.schema.get_field_index(column.attribute)
         columns[at] = _replaced(columns[at], column)
     schema = pa.schema(
@@ -200,6 +214,7 @@ def audit_batch(
         "position": positions,
         "attribute": pa.array([column.attribute for column in repaired]).take(which),
         "version": pa.array([column.version for column in repaired], pa.int64()).take(which),
+        "applied": pa.array([column.applied for column in repaired]).take(which),
     }
     return rows, pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 

@@ -25,8 +25,25 @@ from ..errors import SnapshotError
 from ..rule import Rule
 
 MAGIC = b"SPRKBLCH"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _HEAD = struct.Struct("<8sIIQ")  # magic, format version, CRC-32 and length of the body
+
+
+@dataclass(frozen=True, slots=True)
+class SavedAttribute:
+    """An attribute with its rules.
+
+    Attributes:
+        name: Its name.
+        applied: Whether its repairs are made: False for the state of its shadow rules.
+        rules: Kernel column, serial number, rule.
+        arrays: The arrays of its state.
+    """
+
+    name: str
+    applied: bool
+    rules: list[tuple[int, int, Rule]]
+    arrays: list[NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +59,8 @@ class Snapshot:
         position: Where the next tuple will be.
         version: The version of the rule set.
         next_serial: The serial number of the next rule.
-        rules: The live rules: attribute, kernel column, serial number, repairs so far, rule.
-        states: By attribute: the arrays of its state.
+        repairs: By rule: repairs so far.
+        attributes: The attributes with rules.
     """
 
     schema: pa.Schema
@@ -54,8 +71,8 @@ class Snapshot:
     position: int
     version: int
     next_serial: int
-    rules: list[tuple[str, int, int, int, Rule]]
-    states: dict[str, list[NDArray[Any]]]
+    repairs: dict[str, int]
+    attributes: list[SavedAttribute]
 
 
 def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
@@ -70,10 +87,18 @@ def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
         "position": snapshot.position,
         "version": snapshot.version,
         "next_serial": snapshot.next_serial,
-        "rules": [[*place, rule.to_dict()] for *place, rule in snapshot.rules],
-        "states": {name: len(arrays) for name, arrays in snapshot.states.items()},
+        "repairs": snapshot.repairs,
+        "attributes": [
+            {
+                "name": ruled.name,
+                "applied": ruled.applied,
+                "rules": [[*place, rule.to_dict()] for *place, rule in ruled.rules],
+                "arrays": len(ruled.arrays),
+            }
+            for ruled in snapshot.attributes
+        ],
     }
-    return json.dumps(header).encode(), [array for arrays in snapshot.states.values() for array in arrays]
+    return json.dumps(header).encode(), [array for ruled in snapshot.attributes for array in ruled.arrays]
 
 
 def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
@@ -84,12 +109,11 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
     """
     try:
         told = json.loads(bytes(header))
-        version = told.get("format", FORMAT_VERSION)  # first releases wrote it before the body only
-        _check_version(version)
-        counts: dict[str, int] = told["states"]
-        if sum(counts.values()) != len(arrays):
+        _check_version(told["format"])
+        n_arrays = _n_arrays(told)
+        if n_arrays != len(arrays):
             raise SnapshotError(
-                f"snapshot: its header calls for {sum(counts.values())} arrays, there are {len(arrays)}; "
+                f"snapshot: its header calls for {n_arrays} arrays, there are {len(arrays)}; "
                 "give all that snapshot_parts() returned, in their order"
             )
         rest = iter(arrays)
@@ -102,8 +126,16 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
             position=told["position"],
             version=told["version"],
             next_serial=told["next_serial"],
-            rules=[(a, j, s, r, Rule.from_dict(rule)) for a, j, s, r, rule in told["rules"]],
-            states={name: list(islice(rest, n_arrays)) for name, n_arrays in counts.items()},
+            repairs=told["repairs"],
+            attributes=[
+                SavedAttribute(
+                    one["name"],
+                    one["applied"],
+                    [(j, serial, Rule.from_dict(rule)) for j, serial, rule in one["rules"]],
+                    list(islice(rest, one["arrays"])),
+                )
+                for one in told["attributes"]
+            ],
         )
     except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
         raise SnapshotError(
@@ -141,8 +173,12 @@ def unpack(data: bytes) -> tuple[bytes, list[NDArray[Any]]]:
     stream = io.BytesIO(body)
     (n,) = struct.unpack("<Q", stream.read(8))
     header = stream.read(n)
-    n_arrays = sum(json.loads(header)["states"].values())
+    n_arrays = _n_arrays(json.loads(header))
     return header, [np.lib.format.read_array(stream, allow_pickle=False) for _ in range(n_arrays)]
+
+
+def _n_arrays(header: dict[str, Any]) -> int:
+    return sum(attribute["arrays"] for attribute in header["attributes"])
 
 
 def _check_version(version: int) -> None:

@@ -1,0 +1,120 @@
+"""The tuples of a micro-batch: put in order, cut where rules change, decided on by the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..engine import Engine
+from ..stage.audit import RepairedColumn
+from ..stage.encode import plain_columns
+from .blob import unpack
+from .events import Events
+from .repairs import pack_repairs
+from .state import ENGINE_THREADS
+
+
+def clean_blobs(
+    engine: Engine,
+    blobs: list[bytes],
+    order_by: tuple[str, ...],
+    events: Events,
+) -> Iterator[pa.Buffer | None]:
+    """Clean the tuples in blobs, in order.
+
+    Args:
+        engine: The engine.
+        blobs: The cells.
+        order_by: The columns that say the order; none for the order in which they are.
+        events: What happens between them.
+
+    Yields:
+        The repairs of each blob, None where there are none.
+    """
+    if not blobs:
+        return
+    with ThreadPoolExecutor(ENGINE_THREADS, "sparkbleach-blobs") as pool:
+        batches = list(pool.map(unpack, blobs))
+        if order_by:
+            repaired = _clean_sorted(engine, batches, order_by, events)
+        else:
+            repaired = _clean(engine, batches, events)
+        yield from pool.map(pack_repairs, repaired)
+
+
+def _clean_sorted(
+    engine: Engine,
+    batches: list[pa.RecordBatch],
+    order_by: tuple[str, ...],
+    events: Events,
+) -> list[list[RepairedColumn]]:
+    """Clean batches in the order that columns say; return the repairs of each as it is."""
+    table = pa.concat_batches([plain_columns(batch) for batch in batches])
+    order = _order(table, order_by)
+    if table.num_rows:  # a change of the schema says which columns are there for the order only
+        events.let_happen()
+    cells = table.drop_columns([name for name in order_by if name not in engine.schema.names])
+    if order is not None:
+        cells = cells.take(pa.array(order))
+    (repaired,) = _clean(engine, [cells], events)
+    if order is not None:
+        repaired = [replace(column, rows=order[column.rows]) for column in repaired]
+    ends = np.cumsum([batch.num_rows for batch in batches])
+    return [
+        [own for column in repaired if (own := _between(column, end - batch.num_rows, end)).rows.size]
+        for batch, end in zip(batches, ends, strict=True)
+    ]
+
+
+def _between(column: RepairedColumn, begin: int, end: int) -> RepairedColumn:
+    """Return the repairs of some rows, which become the first ones."""
+    which = np.flatnonzero((column.rows >= begin) & (column.rows < end))
+    return column.select(which, column.rows[which] - begin)
+
+
+def _clean(engine: Engine, batches: list[pa.RecordBatch], events: Events) -> list[list[RepairedColumn]]:
+    """Clean batches, cut where rules change; return the repairs of each, attributes in schema order."""
+    first = engine.position
+    last = first + sum(batch.num_rows for batch in batches)
+    repaired: list[list[RepairedColumn]] = [[] for _ in batches]
+    while engine.position < last:
+        events.let_happen()
+        end = last if events.next_at is None else min(events.next_at, last)
+        parts = _between_positions(batches, engine.position - first, end - first)
+        decided = engine.decide_all([part for _, _, part in parts])
+        for (number, begin, _), columns in zip(parts, decided, strict=True):
+            repaired[number] += [replace(column, rows=column.rows + begin) for column in columns]
+    for columns in repaired:
+        columns.sort(key=lambda column: engine.schema.names.index(column.attribute))
+    return repaired
+
+
+def _between_positions(
+    batches: list[pa.RecordBatch], first: int, last: int
+) -> list[tuple[int, int, pa.RecordBatch]]:
+    """Return the parts of batches between two places: number of the batch, beginning in it, the part."""
+    parts = []
+    at = 0
+    for number, batch in enumerate(batches):
+        begin, end = max(first - at, 0), min(last - at, batch.num_rows)
+        if begin < end:
+            parts.append((number, begin, batch.slice(begin, end - begin)))
+        at += batch.num_rows
+    return parts
+
+
+def _order(table: pa.RecordBatch, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
+    """Return the order of the rows; None if they are in order."""
+    if len(order_by) == 1:
+        column = table.column(order_by[0])
+        if column.null_count == 0 and pc.all(pc.less_equal(column[:-1], column[1:])).as_py() is not False:
+            return None
+    keys = [(name, "ascending") for name in order_by]
+    order: NDArray[np.int64] = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
+    return order

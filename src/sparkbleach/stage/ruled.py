@@ -1,0 +1,129 @@
+"""An attribute under rules: the rules that share it, by kernel column, and the state they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ..kernel.attribute import Attribute
+from ..kernel.clean import Cells
+from ..kernel.repair import Repairs
+from .apply import Constants, LiveRule
+from .audit import RepairedColumn, repaired_column
+
+
+class RuledAttribute:
+    """One RHS attribute with the rules that are in force on it.
+
+    An attribute with shadow rules has two of these, each with a state of its own: one in which the live
+    rules alone are in force, and one in which the shadow rules are in force as well.
+
+    Args:
+        name: The name of the attribute.
+        type: Its type.
+        state: What its rules have seen.
+        rules: Its rules by column of the state; None where a column waits for a rule.
+        applied: Whether its repairs are made; in the other case they are what shadow rules would repair.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        type: pa.DataType,
+        state: Attribute,
+        rules: Sequence[LiveRule | None],
+        *,
+        applied: bool,
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.state = state
+        self.rules = list(rules)
+        self.applied = applied
+
+    def __iter__(self) -> Iterator[LiveRule]:
+        return (live for live in self.rules if live)
+
+    def add(self, live: LiveRule) -> None:
+        """Let a rule come into force, with no groups."""
+        if None in self.rules:
+            self.rules[self.rules.index(None)] = live
+        else:
+            self.rules.append(live)
+            self.state = self.state.with_column()
+
+    def delete(self, id: str) -> bool:
+        """Remove a rule and all its groups; return whether others are left. If none are, this is void."""
+        column = [live.id if live else None for live in self.rules].index(id)
+        self.rules[column] = None
+        if not any(self.rules):
+            return False
+        self.state.delete_column(column)
+        return True
+
+    def replace(self, live: LiveRule) -> None:
+        """Put a rule in the place of the one with its serial number; the groups stay."""
+        self.rules = [live if old and old.serial == live.serial else old for old in self.rules]
+
+    def copy(self, *, applied: bool) -> RuledAttribute:
+        """Return the same rules with a state of their own that is the same."""
+        return RuledAttribute(self.name, self.type, self.state.copy(), self.rules, applied=applied)
+
+    def violations(self) -> Iterator[tuple[LiveRule, int]]:
+        """Yield each rule and how many tuples have violated it."""
+        for live, n in zip(self.rules, self.state.violations, strict=True):
+            if live:
+                yield live, int(n)
+
+    def clean(
+        self, batches: Sequence[tuple[Cells, Constants | None]], position: int, version: int
+    ) -> tuple[list[RepairedColumn | None], dict[str, int]]:
+        """Clean the cells of batches; return the repairs in each, and their number by rule.
+
+        A rule is answerable for the repairs of cells that violate it. Where repairs are not made, the
+        shadow rules alone are, and a cell that violates none of them is left out.
+
+        Args:
+            batches: The cells, as `apply_rules` returns them.
+            position: Where the first batch begins in the stream.
+            version: The version of the rule set.
+        """
+        answerable = [
+            (j, live)
+            for j, live in enumerate(self.rules)
+            if live and (self.applied or live.checked.rule.is_shadow)
+        ]
+        by_rule = {live.id: 0 for _, live in answerable}
+        found: list[RepairedColumn | None] = []
+        for cells, constants in batches:
+            repairs, n_repairs = self.state.process(cells, position)
+            if not self.applied:
+                repairs = _with_violation_of(repairs, n_repairs, [j for j, _ in answerable])
+                n_repairs = repairs.tuple.size
+            column = None
+            if n_repairs:
+                column = repaired_column(
+                    self.type,
+                    self.name,
+                    self.rules,
+                    self.state.values,
+                    repairs,
+                    n_repairs,
+                    constants,
+                    position,
+                    version,
+                    applied=self.applied,
+                )
+                for j, live in answerable:
+                    by_rule[live.id] += int(np.count_nonzero(repairs.violated[:n_repairs, j]))
+            found.append(column)
+            position += cells.constant.size
+        return found, by_rule
+
+
+def _with_violation_of(repairs: Repairs, n_repairs: int, columns: list[int]) -> Repairs:
+    """Return the repairs of cells that violate a rule in one of these columns."""
+    violated = repairs.violated[:n_repairs, columns].any(axis=1)
+    return Repairs._make(array[:n_repairs][violated] for array in repairs)
