@@ -1,0 +1,246 @@
+"""Rules that change while the stream runs, by control records from a directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from sparkbleach import ConfigError, RuleController, RuleError, Writer, clean, open_log, report
+from tests.spark.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples
+
+N_FILES, FILE_TUPLES = 6, 150
+DEADLINE_SECONDS = 300
+TABLE = tuples(N_FILES * FILE_TUPLES, seed=11)
+
+
+class Stream:
+    """A stream of files that come one by one, cleaned by rules from a directory."""
+
+    def __init__(self, spark: SparkSession, here: Path) -> None:
+        self.spark = spark
+        self.here = here
+        self.n_files = 0
+        self.controller = RuleController(str(here / "rules"), by="an engineer")
+        (here / "in").mkdir()
+
+    def cleaned(self, rules: list[Any] = RULES) -> DataFrame:
+        """Return the clean stream."""
+        source = self.spark.readStream.schema(DDL).parquet(str(self.here / "in"))
+        control = self.controller.log.stream(self.spark)
+        return clean(source, rules, id="id", order_by="id", window=WINDOW, control=control)
+
+    @contextmanager
+    def running(self, rules: list[Any] = RULES) -> Iterator[StreamingQuery]:
+        """Run the query, and stop it in whatever it is doing."""
+        writer = Writer(str(self.here / "out"), audit=str(self.here / "audit"), control=self.controller.log)
+        query = (
+            self.cleaned(rules)
+            .writeStream.foreachBatch(writer)
+            .option("checkpointLocation", str(self.here / "checkpoint"))
+            .start()
+        )
+        try:
+            yield query
+        finally:
+            query.stop()
+
+    def send(self) -> None:
+        """Let the next file arrive."""
+        staged = self.here / "staged"
+        pq.write_table(TABLE.slice(self.n_files * FILE_TUPLES, FILE_TUPLES), staged)
+        os.replace(staged, self.here / "in" / f"{self.n_files:04}.parquet")
+        self.n_files += 1
+
+    def wait(self, query: StreamingQuery, n_rows: int, n_outcomes: int) -> None:
+        """Wait until so many rows and outcomes are there."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while len(self.rows()) < n_rows or len(self.controller.log.outcomes()) < n_outcomes:
+            assert query.exception() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def told(self, query: StreamingQuery, n: int) -> list[str]:
+        """Return so many lines on rule updates that the query has reported."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        told: list[str] = []
+        while len(told) < n:
+            assert time.monotonic() < deadline
+            reports = [report(progress) or {} for progress in query.recentProgress]
+            told = [line for one in reports for line in one.get("updates", [])]
+            time.sleep(0.05)
+        return told
+
+    def write_record(self, name: str, text: str) -> None:
+        """Write a control record as a script might."""
+        (self.here / "staged").write_text(text)
+        os.replace(self.here / "staged", Path(self.controller.log.target) / name)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return what was written, by id."""
+        return sorted(self._read("out"), key=lambda row: row["id"])
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Return the audit in the order of the stream."""
+        order = {name: n for n, name in enumerate(TABLE.schema.names)}
+        return sorted(
+            self._read("audit"),
+            key=lambda row: (row["position"], order[row["attribute"]], not row["applied"]),
+        )
+
+    def _read(self, name: str) -> list[dict[str, Any]]:
+        files = sorted((self.here / name).glob("part-*.parquet"))
+        return [row for path in files for row in pq.read_table(path, partitioning=None).to_pylist()]
+
+    def applied(self) -> list[dict[str, Any]]:
+        """Return the updates that took effect, at the positions that the outcomes tell."""
+        return [
+            {**outcome.update, "at": outcome.position}
+            for outcome in self.controller.log.outcomes()
+            if outcome.kind == "applied" and outcome.update
+        ]
+
+
+def same_times(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows whose times compare whatever the zone they are in."""
+    return [{**row, "at": row["at"] and row["at"].timestamp()} for row in rows]
+
+
+@pytest.fixture
+def make(spark: SparkSession, tmp_path: Path) -> Callable[[], Stream]:
+    """Make a stream."""
+    return lambda: Stream(spark, tmp_path)
+
+
+def test_rules_change_while_the_stream_runs(make: Callable[[], Stream]) -> None:
+    """Updates take effect without a restart, and rows and audit are the engine's at the positions told.
+
+    A micro-batch may have control records only; what is refused is told and changes nothing; neither does a
+    query that is stopped in the middle of a micro-batch; a restart with other rules changes these only.
+    """
+    stream = make()
+    controller = stream.controller
+    with pytest.warns(UserWarning, match="no stream has begun with this log"):
+        controller.delete("client_day")
+    with stream.running() as query:
+        stream.send()
+        stream.wait(query, FILE_TUPLES, 2)
+        assert [change.state for change in controller.history()] == ["started", "applied"]
+
+        with pytest.raises(RuleError, match="unknown attribute 'zip'"):
+            controller.add("bad: zip -> city")
+        with pytest.raises(RuleError, match="'id' is the id of the tuples"):
+            controller.add("bad: zipcode -> id")
+        with pytest.raises(RuleError, match="'client_day': cannot be deleted"):
+            controller.delete("client_day")
+        with pytest.raises(RuleError, match="cannot read the column 'note'"):
+            controller.add({"id": "bad", "lhs": ["zipcode"], "rhs": "city", "when": "len(note) > 1"})
+        assert len(controller.log.published()) == 1
+
+        # The day was read by no rule until now.
+        controller.add("day: client -> day", {"id": "s", "lhs": ["day"], "rhs": "city", "mode": "shadow"})
+        controller.delete("zip_city")
+        assert [change.state for change in controller.history()][2:] == ["published"] * 3
+        stream.wait(query, FILE_TUPLES, 5)  # a micro-batch without tuples
+        stream.send()
+        stream.wait(query, 2 * FILE_TUPLES, 5)
+        stream.write_record("10000000.json", "delete everything")
+        stream.write_record("10000001.json", '{"op": "delete", "id": "zip_city"}')
+        stream.write_record("10000002.json", '{"op": "add", "rule": {"id": 3}, "by": "a script"}')
+        stream.wait(query, 2 * FILE_TUPLES, 8)
+        refused = [change for change in controller.history() if change.state == "refused"]
+        assert ["cannot be read" in str(refused[0].reason), refused[1].what, refused[2].by] == [
+            True,
+            "delete zip_city",
+            "a script",
+        ]
+        told = stream.told(query, 8)
+        assert sum(line.startswith("refused: ") for line in told) == 3
+        assert "applied: delete zip_city; in force from position 150 on, version 5" in told
+        stream.send()
+        controller.promote("s")
+    with stream.running() as query:  # it may have been stopped in the middle of a micro-batch
+        stream.wait(query, 3 * FILE_TUPLES, 9)
+        stream.send()
+        stream.wait(query, 4 * FILE_TUPLES, 9)
+    changed = [*RULES[1:4], RULES[4].replace("price", "client"), RULES[5]]
+    with stream.running(changed) as query:
+        stream.send()
+        stream.wait(query, 5 * FILE_TUPLES, 10)
+        stream.send()
+        stream.wait(query, 6 * FILE_TUPLES, 10)
+    restart = controller.log.outcomes()[-1]
+    assert (restart.kind, restart.position) == ("started", 4 * FILE_TUPLES)
+    updates = [
+        *stream.applied(),
+        {"at": restart.position, "op": "delete", "id": "price_at"},
+        {"at": restart.position, "op": "add", "rule": changed[3]},
+    ]
+    assert [update["op"] for update in updates[:5]] == ["delete", "add", "add", "delete", "promote"]
+    rows, audit = cleaned_by_engine(TABLE, updates)
+    assert same_times(stream.rows()) == same_times(rows)
+    assert stream.audit() == audit
+    assert {row["applied"] for row in audit} == {True, False}
+    in_force = {one.rule.id: (one.since, one.rule.mode) for one in controller.rules()}
+    assert in_force["s"][1] == "live"
+    assert in_force["s"][0] == updates[4]["at"]
+    assert (in_force["client_city"], in_force["day"]) == ((0, "live"), (FILE_TUPLES, "live"))
+    assert in_force["price_at"] == (4 * FILE_TUPLES, "live")
+    assert "client_day" not in in_force
+    first = controller.history()[1]
+    assert (first.by, first.position, first.version) == ("an engineer", 0, 2)
+
+
+def test_wrong_control_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """A control DataFrame of another kind is refused before anything runs, and rows without a log, too."""
+    (tmp_path / "in").mkdir()
+    source = spark.readStream.schema(DDL).parquet(str(tmp_path / "in"))
+    control = open_log(str(tmp_path / "rules")).stream(spark)
+    static = spark.createDataFrame([("1", "{}")], "number string, value string")
+    with pytest.raises(ConfigError, match=r"control: .*both DataFrames have to be streaming"):
+        clean(source, RULES, id="id", control=static)
+    with pytest.raises(ConfigError, match=r"control: .*select number and value"):
+        clean(source, RULES, id="id", control=control.select("value"))
+    cleaned = clean(source, RULES, id="id", control=control)
+    assert cleaned.columns == [*(pa.schema(TABLE.schema).names), "_repairs", "_control"]
+    rows = spark.createDataFrame([], cleaned.schema)
+    with pytest.raises(ConfigError, match="Writer: the rows have the column _control"):
+        Writer(str(tmp_path / "out"))(rows, 0)
+
+
+def test_scripted_updates_have_outcomes_too(make: Callable[[], Stream], spark: SparkSession) -> None:
+    """With control, an update that was scripted for a position is in the history as well."""
+    stream = make()
+    stream.send()
+    source = spark.readStream.schema(DDL).parquet(str(stream.here / "in"))
+    cleaned = clean(
+        source,
+        RULES,
+        id="id",
+        order_by="id",
+        window=WINDOW,
+        control=stream.controller.log.stream(spark),
+        rule_updates=[{"at": 70, "op": "delete", "id": "zip_city"}],
+    )
+    rows: list[Any] = []
+    query = (
+        cleaned.where("_control IS NOT NULL")
+        .writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+        .option("checkpointLocation", str(stream.here / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    told = sorted((json.loads(row["_control"]) for row in rows), key=lambda outcome: outcome["index"])
+    assert [(outcome["kind"], outcome["position"]) for outcome in told] == [("started", 0), ("applied", 70)]
+    assert all(row[name] is None for row in rows for name in TABLE.schema.names)
