@@ -25,6 +25,7 @@ ROW = {
     "decided_by": "constant",
     "overruled": ["postal"],
     "version": 4,
+    "applied": True,
 }
 
 
@@ -73,3 +74,11 @@ def test_no_audit(tmp_path: Path, content: dict[str, str] | None, message: str) 
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_what_a_shadow_rule_would_repair(tmp_path: Path) -> None:
+    """A repair that was not made is told as one."""
+    (tmp_path / "part-000000-0000.json").write_text(json.dumps(ROW | {"applied": False}) + "\n")
+    result = CliRunner().invoke(app, ["explain", "007", "--audit", str(tmp_path)])
+    first = result.stdout.splitlines()[0]
+    assert first == "city: null -> 'Edinburgh', if its shadow rules were live; it was not changed by them"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import check, clean, demo, explain
+from . import check, clean, demo, explain, rules
 
 app = typer.Typer(
     name="sparkbleach",
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command("clean")(clean.clean)
 app.command("check")(check.check)
 app.command("explain")(explain.explain)
+app.add_typer(rules.app)
 app.command("demo")(demo.demo)
 
 
@@ -42,7 +43,8 @@ def sparkbleach(
     """Clean data streams by rules such as `zipcode -> city`.
 
     What breaks a rule is repaired, tuple by tuple, from what was seen earlier. Begin with `check`, which
-    writes nothing; then `clean`; then ask `explain` why a cell was changed.
+    writes nothing; then `clean`; then ask `explain` why a cell was changed. `rules` changes the rules of a
+    stream that runs.
     """
 
 

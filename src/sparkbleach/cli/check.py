@@ -133,11 +133,12 @@ def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
     from .progress import echo_rules
 
     cleaned = cleaned.persist()
+    repairs = F.size(F.filter(REPAIRS, lambda repair: repair["applied"]))
     try:
         counted = cleaned.agg(
             F.count("*").alias("rows"),
             F.count(QUARANTINE).alias("aside"),
-            F.coalesce(F.sum(F.size(REPAIRS)), F.lit(0)).alias("repairs"),
+            F.coalesce(F.sum(repairs), F.lit(0)).alias("repairs"),
         ).first()
         examples = audit(cleaned).orderBy("position").limit(_EXAMPLES).collect()
         reasons = (
@@ -165,6 +166,7 @@ def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
         old = "null" if row["old_value"] is None else repr(row["old_value"])
         typer.echo(
             f"  {row['id']}: {row['attribute']} {old} -> {row['new_value']!r} ({', '.join(row['rules'])})"
+            f"{'' if row['applied'] else ', by shadow rules'}"
         )
     if reasons:
         typer.echo("reasons for the quarantine:")

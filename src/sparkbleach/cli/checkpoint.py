@@ -24,6 +24,7 @@ class Memory:
         output: The directory for clean rows.
         output_format: Their format.
         multiline: Whether a record of the input may go over several lines.
+        rules_target: Where rule updates come from, if anywhere.
     """
 
     schema: StructType
@@ -31,6 +32,7 @@ class Memory:
     output: str
     output_format: str
     multiline: bool
+    rules_target: str | None = None
 
 
 class Checkpoint:

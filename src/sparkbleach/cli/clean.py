@@ -16,6 +16,7 @@ from .failure import told
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ..rulelog import RuleLog
     from ..spark.sources import Source
     from .checkpoint import Memory
 
@@ -126,6 +127,17 @@ def clean(
     windowing: options.WindowingOption = options.Windowing.bleach,
     repair: options.RepairOption = options.Repair.by_class,
     rule_updates: options.RuleUpdates = None,
+    rules_target: Annotated[
+        str | None,
+        typer.Option(
+            "--rules-target",
+            help="Where `sparkbleach rules` publishes rule updates for this stream, and it tells what became "
+            "of them.",
+            metavar="DIR",
+            rich_help_panel="Cleaning",
+            show_default=False,
+        ),
+    ] = None,
     master: options.Master = None,
     debug: options.Debug = False,
 ) -> None:
@@ -139,6 +151,7 @@ def clean(
     """
     with told(debug=debug):
         from ..rulefile import load_rules
+        from ..rulelog import open_log
         from ..spark.topology import clean as cleaned_by
         from ..spark.writer import Writer
         from .checkpoint import Checkpoint, Memory
@@ -151,8 +164,14 @@ def clean(
         the_window = options.window_of(window, slide, no_window)
         if no_audit and audit is not None:
             raise ConfigError("audit: --no-audit does not go with --audit; leave one out")
+        log = open_log(rules_target) if rules_target else None
         places = _Places.of(
-            input, output, checkpoint, None if no_audit else audit or f"{_bare(output)}-audit", quarantine
+            input,
+            output,
+            checkpoint,
+            None if no_audit else audit or f"{_bare(output)}-audit",
+            quarantine,
+            log,
         )
         places.check()
         with spark_session(master, debug=debug) as session:
@@ -171,8 +190,10 @@ def clean(
             check_columns(source, id, order_by)
             format = str(output_format or (memory.output_format if memory else source.format))
             _check_output(source, format)
-            wanted = Memory(source.columns, id, places.output, format, source.multiline)
-            _check_memory(session, places, memory, wanted)
+            wanted = Memory(
+                source.columns, id, places.output, format, source.multiline, log.target if log else None
+            )
+            _check_memory(session, places, memory, wanted, log)
             cleaned = cleaned_by(
                 source.stream(files_per_batch),
                 loaded,
@@ -182,12 +203,13 @@ def clean(
                 windowing=str(windowing),
                 repair=str(repair),
                 rule_updates=updates,
+                control=log.stream(session) if log else None,
                 audit=places.audit is not None,
                 quarantine=True,
             )
             if memory != wanted:
                 remembered.write(wanted)
-            writer = Writer(places.output, format, places.audit, places.quarantine)
+            writer = Writer(places.output, format, places.audit, places.quarantine, control=log)
 
             def write(batch: DataFrame, batch_id: int) -> None:
                 source.check_new()
@@ -210,10 +232,17 @@ class _Places:
     checkpoint: str
     audit: str | None
     quarantine: str
+    rules_target: str | None
 
     @classmethod
     def of(
-        cls, input: str, output: str, checkpoint: str | None, audit: str | None, quarantine: str | None
+        cls,
+        input: str,
+        output: str,
+        checkpoint: str | None,
+        audit: str | None,
+        quarantine: str | None,
+        log: RuleLog | None,
     ) -> _Places:
         return cls(
             options.absolute(input),
@@ -221,6 +250,7 @@ class _Places:
             options.absolute(checkpoint or f"{_bare(output)}-checkpoint"),
             options.absolute(audit) if audit else None,
             options.absolute(quarantine or f"{_bare(output)}-quarantine"),
+            log.target if log else None,
         )
 
     def check(self) -> None:
@@ -234,6 +264,7 @@ class _Places:
             "checkpoint": self.checkpoint,
             "audit": self.audit,
             "quarantine": self.quarantine,
+            "rules target": self.rules_target,
         }
         seen: dict[str, str] = {}
         for name, path in named.items():
@@ -293,7 +324,9 @@ def _check_output(source: Source, format: str) -> None:
             )
 
 
-def _check_memory(session: SparkSession, places: _Places, memory: Memory | None, wanted: Memory) -> None:
+def _check_memory(
+    session: SparkSession, places: _Places, memory: Memory | None, wanted: Memory, log: RuleLog | None
+) -> None:
     """Check that a run goes on with what earlier runs have begun.
 
     Raises:
@@ -305,9 +338,14 @@ def _check_memory(session: SparkSession, places: _Places, memory: Memory | None,
         for directory in (places.output, places.audit, places.quarantine):
             if directory is not None:
                 check_output_is_new(session, directory, places.checkpoint)
+        if log is not None and log.outcomes():
+            raise ConfigError(
+                f"rules target: {log.target} is that of another run, but the checkpoint {places.checkpoint} "
+                "is new; give the checkpoint of that run to go on with it, or choose another target"
+            )
         return
-    for option in ("id", "output", "output_format"):
-        was, now = getattr(memory, option), getattr(wanted, option)
+    for option in ("id", "output", "output_format", "rules_target"):
+        was, now = getattr(memory, option) or "none", getattr(wanted, option) or "none"
         if was != now:
             raise ConfigError(
                 f"{option.replace('_', ' ')}: the checkpoint {places.checkpoint} was made with {was}, "

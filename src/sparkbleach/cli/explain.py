@@ -26,6 +26,7 @@ _JSON_COLUMNS = {
     "decided_by": "VARCHAR",
     "overruled": "VARCHAR[]",
     "version": "BIGINT",
+    "applied": "BOOLEAN",
 }
 
 
@@ -111,8 +112,10 @@ def in_words(row: dict[str, Any]) -> list[str]:
     """Return an audit row as lines of text."""
     old = "null" if row["old_value"] is None else repr(row["old_value"])
     rules = row["rules"]
+    applied = row.get("applied") is not False
     lines = [
-        f"{row['attribute']}: {old} -> {row['new_value']!r}",
+        f"{row['attribute']}: {old} -> {row['new_value']!r}"
+        f"{'' if applied else ', if its shadow rules were live; it was not changed by them'}",
         f"  because it violated {'rule' if len(rules) == 1 else 'rules'} {', '.join(rules)}",
     ]
     if row["decided_by"] == "constant":

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.25
 _LINE_SECONDS = 1.0
+_UPDATES_SHOWN = 5
 
 
 class Progress:
@@ -36,12 +37,14 @@ class Progress:
         tuples: How many rows were read in this run.
         batches: How many micro-batches had rows.
         report: The last report of the lane.
+        updates: What became of rule updates in this run, in words.
     """
 
     def __init__(self) -> None:
         self.tuples = 0
         self.batches = 0
         self.report: dict[str, Any] = {}
+        self.updates: list[str] = []
         self._begun = time.monotonic()
         self._seconds = 0.0
         self._batch_seconds = 0.0
@@ -74,18 +77,21 @@ class Progress:
         return self.batches > before
 
     def _note(self, batch: StreamingQueryProgress) -> None:
-        if batch.numInputRows == 0:
+        observed = batch.observedMetrics.get(OBSERVATION)
+        report = json.loads(observed["report"].partition(" ")[2]) if observed and observed["report"] else None
+        if batch.numInputRows == 0 and report is None:
             return
         self._last_batch = batch.batchId
-        self.batches += 1
-        self.tuples += batch.numInputRows
         self._batch_tuples = batch.numInputRows
+        if report is not None:
+            self.report = report
+            self.updates += report.get("updates", ())
+            self._batch_tuples = report.get("tuples", batch.numInputRows)  # without control records
+        self.batches += 1
+        self.tuples += self._batch_tuples
         self._batch_seconds = batch.durationMs.get("triggerExecution", 0) / 1000
         self._seconds += self._batch_seconds
         self._all.append((self._batch_tuples, self._batch_seconds))
-        observed = batch.observedMetrics.get(OBSERVATION)
-        if observed is not None and observed["report"]:
-            self.report = json.loads(observed["report"].partition(" ")[2])
 
     def line(self) -> str:
         """Return a line on the last micro-batch."""
@@ -112,7 +118,8 @@ class Progress:
             column.justify = "right"
         for rule, n in self.violations.items():
             table.add_row(rule, f"{n:,}", f"{self.repairs.get(rule, 0):,}")
-        return Group(head, table) if self.violations else Group(head)
+        updates = [Text(f"rule update {line}") for line in self.updates[-_UPDATES_SHOWN:]]
+        return Group(head, *([table] if self.violations else []), *updates)
 
     def pace(self) -> str:
         """Return throughput and latency once Spark is warm: over the second half of the micro-batches."""
@@ -187,12 +194,22 @@ def _show_live(query: StreamingQuery, progress: Progress, stop: threading.Event,
 def _show_lines(query: StreamingQuery, progress: Progress, stop: threading.Event) -> None:
     shown_at = 0.0
     pending = False
+    n_updates = 0
+
+    def show_updates() -> int:
+        for line in progress.updates[n_updates:]:
+            typer.echo(f"rule update {line}", err=True)
+        return len(progress.updates)
+
     for _ in _until_end(query, stop):
         pending = progress.take_in(query) or pending
+        n_updates = show_updates()
         if pending and time.monotonic() - shown_at >= _LINE_SECONDS:
             typer.echo(progress.line(), err=True)
             shown_at, pending = time.monotonic(), False
-    if progress.take_in(query) or pending:
+    pending = progress.take_in(query) or pending
+    show_updates()
+    if pending:
         typer.echo(progress.line(), err=True)
 
 

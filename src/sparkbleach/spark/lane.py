@@ -143,7 +143,7 @@ class Lane(StatefulProcessor):
         messages = list(clean_blobs(engine, cells, self.plan.order_by, events))
         delta = Delta(str(uuid.uuid4()), list(self.plan.order_by), events.happened, cells)
         self.state.write_delta(head, delta)
-        head.position = engine.position
+        position, head.position = head.position, engine.position
         head.config = _config(self.plan)
         _write_snapshot(self.state, head, live, sum(map(len, cells)), self.plan.snapshot_bytes)
         self.state.delete_some(head)
@@ -152,7 +152,7 @@ class Lane(StatefulProcessor):
         _live[head.stream] = live
         while len(_live) > _LIVE_MAX:
             _live.popitem(last=False)
-        return messages, events.outcomes, report(engine, events.outcomes)
+        return messages, events.outcomes, report(engine, engine.position - position, events.outcomes)
 
     def close(self) -> None:
         """Do nothing: the engine stays."""
@@ -174,7 +174,7 @@ def static_lane(plan: Plan) -> ArrowFunction:
                         *(pa.array([row[name]], pa.binary()) for name in ("cells", "rest", "aside")),
                         binary(message),
                         pa.nulls(1, pa.string()),
-                        pa.array([report(engine)]),
+                        pa.array([report(engine, engine.position)]),
                     ],
                     names=["number", "cells", "rest", "aside", "repairs", "control", REPORT],
                 )
@@ -183,9 +183,10 @@ def static_lane(plan: Plan) -> ArrowFunction:
     return run
 
 
-def report(engine: Engine, outcomes: Sequence[Outcome] = ()) -> str:
-    """Return the engine's report as text, with what became of rule updates; the later one is the greater."""
-    told = {**engine.report(), "updates": [str(outcome) for outcome in outcomes]}
+def report(engine: Engine, n_tuples: int, outcomes: Sequence[Outcome] = ()) -> str:
+    """Return the report of a micro-batch as text; of two, the later one is the greater."""
+    updates = [str(outcome) for outcome in outcomes]
+    told = {**engine.report(), "tuples": n_tuples, "updates": updates}
     return f"{engine.position:019} {json.dumps(told)}"
 
 

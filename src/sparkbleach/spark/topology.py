@@ -236,7 +236,10 @@ def _output_schema(schema: StructType, plan: Plan) -> StructType:
 
 
 def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[str, Any] | None:
-    """Return what the lane reports in the progress of a query: position, violations and repairs by rule.
+    """Return what the lane reports in the progress of a query.
+
+    That is: the position and the version of the rule set, how many tuples the micro-batch had, violations and
+    repairs by rule, and what became of rule updates.
 
     Args:
         progress: An element of `query.recentProgress`, or `query.lastProgress`.
