@@ -327,16 +327,14 @@ class Engine:
         engine.position = saved.position
         engine.version = saved.version
         engine._next_serial = saved.next_serial
-        rules = {serial: rule for ruled in saved.attributes for _, serial, rule in ruled.rules}
+        rules = {serial: rule for ruled in saved.attributes for serial, rule in ruled.rules}
         checked_rules = _check_quietly(list(rules.values()), saved.schema)
         live_rules = {
             serial: LiveRule(checked, serial) for serial, checked in zip(rules, checked_rules, strict=True)
         }
         states = engine._each(lambda ruled: engine._loaded(ruled.name, ruled.arrays), saved.attributes)
         for ruled, state in zip(saved.attributes, states, strict=True):
-            columns: list[LiveRule | None] = [None] * state.n_columns
-            for j, serial, _ in ruled.rules:
-                columns[j] = live_rules[serial]
+            columns = [live_rules[serial] for serial, _ in ruled.rules]
             engine._side(ruled.applied)[ruled.name] = RuledAttribute(
                 ruled.name, saved.schema.field(ruled.name).type, state, columns, applied=ruled.applied
             )
@@ -416,7 +414,7 @@ class Engine:
                     SavedAttribute(
                         ruled.name,
                         ruled.applied,
-                        [(j, live.serial, live.checked.rule) for j, live in enumerate(ruled.rules) if live],
+                        [(live.serial, live.checked.rule) for live in ruled],
                         arrays,
                     )
                     for ruled, arrays in zip(self._ruled(), states, strict=True)

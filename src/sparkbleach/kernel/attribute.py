@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from .cells import MEMBER, Store, new_store, reserve_store
 from .clean import Cells, clean_segment
 from .graph import Graph, Mode, clear_graph, new_graph, reserve_graph
+from .removal import without_column
 from .repair import Repairs, new_repairs
 from .saved import arrays_of, load, save
-from .solo import Solo, clean_solo, hinged_store, new_solo, reserve_solo, sweep_solo
+from .solo import Solo, clean_solo, hinged_store, new_solo, reserve_solo, solo_store, sweep_solo
 from .table import NONE, Pool, grow, pool_live, pool_used
 from .values import Values, recycle_values
-from .window import kill_column, sweep
+from .window import sweep
 
 _CHUNK_TUPLES = 32_768  # bounds the room that is reserved ahead
 
@@ -55,7 +56,7 @@ class Attribute(ABC):
 
     @property
     def n_columns(self) -> int:
-        """How many columns there are: one for each live rule, and those that wait for another rule."""
+        """How many columns there are: one for each rule."""
         return self.violations.size
 
     @property
@@ -168,8 +169,8 @@ class Attribute(ABC):
         """Return an attribute with the same state and room for one more rule."""
 
     @abstractmethod
-    def delete_column(self, column: int) -> None:
-        """Remove all groups of a deleted rule; its column is free for another rule."""
+    def without_column(self, column: int) -> Attribute:
+        """Return an attribute without a rule and all its groups; this one must not be used any more."""
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
@@ -230,11 +231,13 @@ class SoloAttribute(Attribute):
     def _take_over(self, arrays: list[NDArray[Any]]) -> None:
         self._solo = load(self._solo, arrays)
 
-    def delete_column(self, column: int) -> None:  # noqa: ARG002 - there is one
-        """Forget everything: its only rule is gone."""
-        self._solo = new_solo()
-        self.violations[:] = 0
-        self.sweeping = False
+    def use(self, solo: Solo) -> None:
+        """Go on with another store."""
+        self._solo = solo
+
+    def without_column(self, column: int) -> SoloAttribute:  # noqa: ARG002 - there is one
+        """Return an attribute that has seen nothing: its only rule is gone."""
+        return SoloAttribute(self.mode, self.window, self.pane * self.window.slide)
 
     def with_column(self) -> HingedAttribute:
         """Return an attribute with the same state and room for one more rule."""
@@ -317,11 +320,19 @@ class HingedAttribute(Attribute):
         reserve_graph(self.upcoming, self._store, self.mode, 1)
         self._build(self.current, self.upcoming, 0, int(pool_used(self.cell_pool)))
 
-    def delete_column(self, column: int) -> None:
-        """Remove all groups of a deleted rule; its column is free for another rule."""
-        kill_column(self._store, column)
-        self.violations[column] = 0
-        self._rebuild()
+    def without_column(self, column: int) -> Attribute:
+        """Return an attribute without a rule and all its groups; this one must not be used any more."""
+        store = without_column(self._store, column, self.mode.basic, self.start)
+        position = self.pane * self.window.slide
+        rest: Attribute
+        if store.set.size == 1:
+            rest = SoloAttribute(self.mode, self.window, position)
+            rest.use(solo_store(store))
+        else:
+            rest = HingedAttribute(self.mode, self.window, position)
+            rest.use(store)
+        rest.violations = np.delete(self.violations, column)
+        return rest
 
     def with_column(self) -> HingedAttribute:
         """Make room for one more rule."""

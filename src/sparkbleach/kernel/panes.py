@@ -42,6 +42,46 @@ def cell_add(store: CountedCells, x: int, pane: int, start: int) -> None:
     store.cells[x]["count"] += 1
 
 
+@inline
+def add_cells(store: CountedCells, x: int, pane: int, count: int) -> None:
+    """Count more cells in any pane."""
+    cell = store.cells[x]
+    if cell["pane"] == pane:
+        cell["count"] += count
+    elif cell["count"] == 0:
+        cell["pane"] = pane
+        cell["count"] = count
+    else:
+        _add_cells(store, x, pane, count)
+
+
+@jit
+def _add_cells(store: CountedCells, x: int, pane: int, count: int) -> None:
+    cell = store.cells[x]
+    panes = store.panes
+    if pane > cell["pane"]:
+        cell["older"] = _push_newest(store, x)
+        cell["pane"] = pane
+        cell["count"] = count
+        return
+    before = NONE
+    node = i64(cell["older"])
+    while node != NONE and panes[node]["pane"] > pane:
+        before = node
+        node = i64(panes[node]["next"])
+    if node != NONE and panes[node]["pane"] == pane:
+        panes[node]["count"] += count
+        return
+    new = pool_take(store.pane_pool, panes)
+    panes[new]["pane"] = pane
+    panes[new]["count"] = count
+    panes[new]["next"] = node
+    if before == NONE:
+        cell["older"] = new
+    else:
+        panes[before]["next"] = new
+
+
 @jit
 def _begin_pane(store: CountedCells, x: int, pane: int, start: int) -> None:
     cell = store.cells[x]

@@ -79,6 +79,7 @@ SOLO_CELL = np.dtype(
 
 _COLUMN = i64(0)
 _ONE_GROUP = i64(1)
+_NEVER = -1  # a pane
 
 
 class Solo(NamedTuple):
@@ -331,3 +332,48 @@ def _enter_in_table(store: Store, n_cells: int) -> None:
             store.set[0] = store.members[x, 0]["group"]
             store.cells[x]["hash"] = set_hash(store.set, store.cells[x]["value"])
             table_insert(store.cell_table, store.cells, x)
+
+
+def solo_store(store: Store) -> Solo:
+    """Return the same super cells and groups as a store for the one rule that is left.
+
+    Args:
+        store: A store with one column, all of whose groups are in the window, and without free slots.
+    """
+    n = pool_used(store.cell_pool)
+    groups = np.zeros(store.groups.records.size, SOLO_GROUP)
+    for name, _ in GROUP_FIELDS:
+        groups[name] = store.groups.records[name]
+    groups["top"] = NONE
+    groups["as_of"] = _NEVER
+    cells = np.zeros(n, SOLO_CELL)
+    for name in ("pane", "count", "value", "older"):
+        cells[name] = store.cells[name][:n]
+    cells["weight"] = store.cells["cumulative"][:n]
+    cells["group"] = store.members[:n, 0]["group"]
+    cells["next_cell"] = store.members[:n, 0]["next"]
+    cells["prev_cell"] = store.members[:n, 0]["prev"]
+    solo = new_solo()._replace(
+        groups=Groups(groups, store.groups.table, store.groups.pool),
+        values=store.values,
+        cells=cells,
+        cell_pool=store.cell_pool,
+        panes=store.panes,
+        pane_pool=store.pane_pool,
+    )
+    grow(solo.cell_table.heads, n + 1)
+    _enter_in_solo_table(solo, n)
+    return solo
+
+
+@entry
+def _enter_in_solo_table(solo: Solo, n_cells: int) -> None:
+    for x in range(n_cells):
+        g = i64(solo.cells[x]["group"])
+        solo.cells[x]["hash"] = mix64(np.uint64(g) << np.uint64(32) | np.uint64(solo.cells[x]["value"]))
+        table_insert(solo.cell_table, solo.cells, x)
+        group = solo.groups.records[g]
+        if group["in_graph"]:
+            group["total"] += solo.cells[x]["weight"]
+            if solo.cells[x]["weight"] > 0:
+                raised(solo.values, solo.cells, group["top"], x)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from .cells import Store, cell_find, cell_free, cell_leave, set_hash
 from .graph import Graph, Mode, cell_in_graph, hand_over, link, link_one, unlink
-from .groups import DEAD
 from .jit import entry, i64, inline, jit
 from .panes import add_counts, forget_panes_before, window_count
 from .table import NONE, table_insert, table_remove
@@ -98,13 +97,3 @@ def _drop(store: Store, target: Graph, other: Graph, x: int) -> None:
     unlink(store, target, x)
     unlink(store, other, x)
     cell_free(store, x)
-
-
-@entry
-def kill_column(store: Store, column: int) -> None:
-    """Let all groups of a column leave the window."""
-    groups = store.groups.records
-    for g in range(groups.size):
-        if groups[g]["column"] == column:
-            groups[g]["last_pane"] = DEAD
-            groups[g]["other_pane"] = DEAD

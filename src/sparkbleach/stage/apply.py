@@ -77,14 +77,14 @@ class BatchColumns:
 
 
 def apply_rules(
-    columns: BatchColumns, attribute: str, rules: Sequence[LiveRule | None], holds: dict[str, Mask]
+    columns: BatchColumns, attribute: str, rules: Sequence[LiveRule], holds: dict[str, Mask]
 ) -> tuple[Cells, Constants | None]:
     """Find the groups that the rules of an attribute put the tuples of a batch in.
 
     Args:
         columns: The columns of the batch.
         attribute: The RHS attribute.
-        rules: Its rules by kernel column; None where the column has no rule now.
+        rules: Its rules by kernel column.
         holds: By rule id: where its condition holds, for rules that have one.
     """
     n = columns.batch.num_rows
@@ -94,8 +94,6 @@ def apply_rules(
     key_hi = np.empty((len(rules), n), np.uint64)
     matching: list[tuple[LiveRule, int, pa.Scalar, Mask]] = []
     for j, live in enumerate(rules):
-        if live is None:
-            continue
         rule = live.checked.rule
         cells = [columns[name] for name in rule.lhs]
         mask = applies[j]

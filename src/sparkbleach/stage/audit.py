@@ -82,7 +82,7 @@ class RepairedColumn:
 def repaired_column(
     type: pa.DataType,
     attribute: str,
-    rules: Sequence[LiveRule | None],
+    rules: Sequence[LiveRule],
     values: Values,
     repairs: Repairs,
     n_repairs: int,
@@ -249,9 +249,9 @@ def _offsets(lengths: NDArray[np.int64]) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
 
 
-def _rule_lists(violated: NDArray[np.bool_], rules: Sequence[LiveRule | None]) -> pa.Array:
+def _rule_lists(violated: NDArray[np.bool_], rules: Sequence[LiveRule]) -> pa.Array:
     """Return for each row the ids of the rules it violates, earlier rules first."""
-    live = sorted(((j, rule) for j, rule in enumerate(rules) if rule), key=lambda item: item[1].serial)
+    live = sorted(enumerate(rules), key=lambda item: item[1].serial)
     in_order = violated[:, [j for j, _ in live]]
     _, which = np.nonzero(in_order)
     ids = pa.array([rule.id for _, rule in live], pa.string())

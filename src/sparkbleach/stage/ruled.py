@@ -24,7 +24,7 @@ class RuledAttribute:
         name: The name of the attribute.
         type: Its type.
         state: What its rules have seen.
-        rules: Its rules by column of the state; None where a column waits for a rule.
+        rules: Its rules by column of the state.
         applied: Whether its repairs are made; in the other case they are what shadow rules would repair.
     """
 
@@ -33,7 +33,7 @@ class RuledAttribute:
         name: str,
         type: pa.DataType,
         state: Attribute,
-        rules: Sequence[LiveRule | None],
+        rules: Sequence[LiveRule],
         *,
         applied: bool,
     ) -> None:
@@ -44,28 +44,23 @@ class RuledAttribute:
         self.applied = applied
 
     def __iter__(self) -> Iterator[LiveRule]:
-        return (live for live in self.rules if live)
+        return iter(self.rules)
 
     def add(self, live: LiveRule) -> None:
         """Let a rule come into force, with no groups."""
-        if None in self.rules:
-            self.rules[self.rules.index(None)] = live
-        else:
-            self.rules.append(live)
-            self.state = self.state.with_column()
+        self.rules.append(live)
+        self.state = self.state.with_column()
 
     def delete(self, id: str) -> bool:
-        """Remove a rule and all its groups; return whether others are left. If none are, this is void."""
-        column = [live.id if live else None for live in self.rules].index(id)
-        self.rules[column] = None
-        if not any(self.rules):
-            return False
-        self.state.delete_column(column)
-        return True
+        """Remove a rule and all its groups; return whether there are others. If not, nothing is left."""
+        column = [live.id for live in self.rules].index(id)
+        del self.rules[column]
+        self.state = self.state.without_column(column)
+        return bool(self.rules)
 
     def replace(self, live: LiveRule) -> None:
         """Put a rule in the place of the one with its serial number; the groups stay."""
-        self.rules = [live if old and old.serial == live.serial else old for old in self.rules]
+        self.rules = [live if old.serial == live.serial else old for old in self.rules]
 
     def copy(self, *, applied: bool) -> RuledAttribute:
         """Return the same rules with a state of their own that is the same."""
@@ -74,8 +69,7 @@ class RuledAttribute:
     def violations(self) -> Iterator[tuple[LiveRule, int]]:
         """Yield each rule and how many tuples have violated it."""
         for live, n in zip(self.rules, self.state.violations, strict=True):
-            if live:
-                yield live, int(n)
+            yield live, int(n)
 
     def clean(
         self, batches: Sequence[tuple[Cells, Constants | None]], position: int, version: int
@@ -91,9 +85,7 @@ class RuledAttribute:
             version: The version of the rule set.
         """
         answerable = [
-            (j, live)
-            for j, live in enumerate(self.rules)
-            if live and (self.applied or live.checked.rule.is_shadow)
+            (j, live) for j, live in enumerate(self.rules) if self.applied or live.checked.rule.is_shadow
         ]
         by_rule = {live.id: 0 for _, live in answerable}
         found: list[RepairedColumn | None] = []

@@ -36,13 +36,13 @@ class SavedAttribute:
     Attributes:
         name: Its name.
         applied: Whether its repairs are made: False for the state of its shadow rules.
-        rules: Kernel column, serial number, rule.
+        rules: Serial number and rule, by kernel column.
         arrays: The arrays of its state.
     """
 
     name: str
     applied: bool
-    rules: list[tuple[int, int, Rule]]
+    rules: list[tuple[int, Rule]]
     arrays: list[NDArray[Any]]
 
 
@@ -92,7 +92,7 @@ def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
             {
                 "name": ruled.name,
                 "applied": ruled.applied,
-                "rules": [[*place, rule.to_dict()] for *place, rule in ruled.rules],
+                "rules": [[serial, rule.to_dict()] for serial, rule in ruled.rules],
                 "arrays": len(ruled.arrays),
             }
             for ruled in snapshot.attributes
@@ -131,7 +131,7 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
                 SavedAttribute(
                     one["name"],
                     one["applied"],
-                    [(j, serial, Rule.from_dict(rule)) for j, serial, rule in one["rules"]],
+                    [(serial, Rule.from_dict(rule)) for serial, rule in one["rules"]],
                     list(islice(rest, one["arrays"])),
                 )
                 for one in told["attributes"]
