@@ -39,6 +39,9 @@ demo: $(READY) ## Clean a stream of generated shopping transactions on Spark
 bench: $(READY) ## Measure throughput and latency on Spark (about ten minutes)
 	$(BIN)/python -m bench.spark
 
+bench-rules: $(READY) ## Measure what rule updates cost on Spark (about four minutes)
+	$(BIN)/python -m bench.rules
+
 bench-long: $(READY) ## Watch memory and checkpoint over 10 M tuples (about five minutes)
 	$(BIN)/python -m bench.long_run
 
@@ -49,4 +52,4 @@ clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-nightly lint format demo bench bench-long bench-kernel clean
+.PHONY: help setup test test-nightly lint format demo bench bench-rules bench-long bench-kernel clean

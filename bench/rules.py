@@ -1,0 +1,158 @@
+"""Rules that change while the stream runs, the paper's experiment: r5 is deleted, then r6 and r7 are added.
+
+Tuples arrive at a steady rate; the window is full before the first update. Updates are control records in a
+directory. What an update costs is seen in the micro-batch that takes it in, against the median of the others
+and the longest of those without an update.
+
+Usage: python -m bench.rules [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from bench.spark import DDL, LATENCY_RATE, SIX_RULES, session
+from bench.steady import SteadySource
+from bench.stream import RULES, SCHEMA, SalesStream
+from sparkbleach import Rule, RuleUpdate, clean, open_log, report
+
+GOAL = 2.0
+AROUND = 3
+UPDATES = {
+    "r5 deleted": [RuleUpdate(delete="r5")],
+    "r6 and r7 added": [RuleUpdate(rule=Rule.parse(RULES[id], id=id)) for id in ("r6", "r7")],
+}
+PHASES = ["before", *UPDATES]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A micro-batch.
+
+    Attributes:
+        number: Its number.
+        phase: The phase that it belongs to.
+        seconds: How long it took.
+        latencies: From each tuple's arrival to its end, in seconds.
+        updates: What became of rule updates in it.
+    """
+
+    number: int
+    phase: int
+    seconds: float
+    latencies: NDArray[np.float64]
+    updates: list[str]
+
+
+def run(spark: SparkSession, here: Path, backlog: int, warm_up: float, seconds: float) -> list[Batch]:
+    """Run the experiment; return the micro-batches after the warm-up."""
+    path = here / "steady.arrow"
+    n = backlog + int((warm_up + len(PHASES) * seconds + 60) * LATENCY_RATE)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
+        for batch in SalesStream().batches(n, 50_000):
+            writer.write_batch(batch)
+    spark.dataSource.register(SteadySource)
+    begin = time.time() + 10
+    source = (
+        spark.readStream.format("steady")
+        .options(path=str(path), rate=LATENCY_RATE, begin=begin, backlog=backlog, schema=DDL)
+        .load()
+    )
+    log = open_log(str(here / "rules"))
+    cleaned = clean(source, SIX_RULES, id="id", control=log.stream(spark), egress_partitions=1)
+    checkpoint = str(here / "checkpoint")
+    query = cleaned.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+    query.awaitTermination(begin - time.time() + warm_up + seconds)  # type: ignore[arg-type]
+    for updates in UPDATES.values():
+        for update in updates:
+            log.publish(update, by="bench")
+        query.awaitTermination(seconds)  # type: ignore[arg-type]
+    query.stop()
+    return batches_of(query.recentProgress, begin, backlog, begin + warm_up)
+
+
+def batches_of(progress: list[Any], begin: float, backlog: int, first: float) -> list[Batch]:
+    """Return the micro-batches from a moment on."""
+    found = []
+    phase = 0
+    for batch in progress:
+        told = report(batch)
+        if told is None:
+            continue
+        updates = [line for line in told["updates"] if not line.startswith("started")]
+        phase += any("r5" in line or "r6" in line for line in updates)
+        started = dt.datetime.fromisoformat(batch["timestamp"].replace("Z", "+00:00")).timestamp()
+        took = batch["durationMs"]["triggerExecution"] / 1000
+        offsets = batch["sources"][0]
+        start, end = (json.loads(offsets[at])["n"] for at in ("startOffset", "endOffset"))
+        arrived = begin + (np.arange(start, end) - backlog) / LATENCY_RATE
+        if started >= first:
+            found.append(Batch(batch["batchId"], phase, took, started + took - arrived, updates))
+    return found
+
+
+def print_results(batches: list[Batch]) -> None:
+    """Print throughput and latency by phase, and the micro-batches around updates."""
+    print(
+        f"\n{LATENCY_RATE:,} tuples/s arrive; a phase begins with the micro-batch that takes the updates in"
+    )
+    print(
+        f"  {'phase':<18}{'tuples':>10}{'batches':>9}{'tuples/s':>10}{'mean ms':>9}{'p99 ms':>8}{'max ms':>8}"
+    )
+    for number, phase in enumerate(PHASES):
+        mine = [batch for batch in batches if batch.phase == number]
+        if not mine:
+            continue
+        ms = np.concatenate([batch.latencies for batch in mine]) * 1000
+        rate = ms.size / sum(batch.seconds for batch in mine)
+        print(f"  {phase:<18}{ms.size:>10,}{len(mine):>9}{rate:>10,.0f}", end="")
+        print(f"{ms.mean():>9.0f}{np.quantile(ms, 0.99):>8.0f}{ms.max():>8.0f}")
+    print("  (tuples/s: while a micro-batch runs; latency: from a tuple's arrival to its micro-batch's end)")
+    calm = [batch.seconds for batch in batches if not batch.updates]
+    median = statistics.median(calm)
+    print(
+        f"\nmicro-batches: median {median * 1000:.0f} ms, longest without an update {max(calm) * 1000:.0f} ms"
+    )
+    for at, batch in enumerate(batches):
+        if not batch.updates:
+            continue
+        for line in batch.updates:
+            print(f"  {line}")
+        for near in batches[max(0, at - AROUND) : at + AROUND + 1]:
+            mark = "  <-" if near is batch else ""
+            print(
+                f"    batch {near.number}: {near.seconds * 1000:>6.0f} ms, {near.latencies.size:>7,} tuples{mark}"
+            )
+        print(f"    {batch.seconds / median:.2f} x the median (goal: at most {GOAL:.0f})")
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="less of everything: a look, not a result")
+    options = parser.parse_args()
+    spark = session()
+    with tempfile.TemporaryDirectory(prefix="sparkbleach-bench-") as directory:
+        if options.quick:
+            batches = run(spark, Path(directory), backlog=500_000, warm_up=30, seconds=15)
+        else:
+            batches = run(spark, Path(directory), backlog=2_000_000, warm_up=60, seconds=40)
+        print_results(batches)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
