@@ -109,23 +109,21 @@ def print_results(batches: list[Batch]) -> None:
     print(
         f"\n{LATENCY_RATE:,} tuples/s arrive; a phase begins with the micro-batch that takes the updates in"
     )
-    print(
-        f"  {'phase':<18}{'tuples':>10}{'batches':>9}{'tuples/s':>10}{'mean ms':>9}{'p99 ms':>8}{'max ms':>8}"
-    )
+    heads = ("tuples", "batches", "tuples/s", "mean ms", "p99 ms", "max ms")
+    print(f"  {'phase':<18}" + "".join(f"{head:>10}" for head in heads))
     for number, phase in enumerate(PHASES):
         mine = [batch for batch in batches if batch.phase == number]
         if not mine:
             continue
         ms = np.concatenate([batch.latencies for batch in mine]) * 1000
         rate = ms.size / sum(batch.seconds for batch in mine)
-        print(f"  {phase:<18}{ms.size:>10,}{len(mine):>9}{rate:>10,.0f}", end="")
-        print(f"{ms.mean():>9.0f}{np.quantile(ms, 0.99):>8.0f}{ms.max():>8.0f}")
+        figures = (ms.size, len(mine), rate, ms.mean(), np.quantile(ms, 0.99), ms.max())
+        print(f"  {phase:<18}" + "".join(f"{figure:>10,.0f}" for figure in figures))
     print("  (tuples/s: while a micro-batch runs; latency: from a tuple's arrival to its micro-batch's end)")
     calm = [batch.seconds for batch in batches if not batch.updates]
     median = statistics.median(calm)
-    print(
-        f"\nmicro-batches: median {median * 1000:.0f} ms, longest without an update {max(calm) * 1000:.0f} ms"
-    )
+    print(f"\nmicro-batches: median {median * 1000:.0f} ms,", end=" ")
+    print(f"longest without an update {max(calm) * 1000:.0f} ms")
     for at, batch in enumerate(batches):
         if not batch.updates:
             continue
@@ -133,9 +131,8 @@ def print_results(batches: list[Batch]) -> None:
             print(f"  {line}")
         for near in batches[max(0, at - AROUND) : at + AROUND + 1]:
             mark = "  <-" if near is batch else ""
-            print(
-                f"    batch {near.number}: {near.seconds * 1000:>6.0f} ms, {near.latencies.size:>7,} tuples{mark}"
-            )
+            ms_and_tuples = f"{near.seconds * 1000:>6.0f} ms, {near.latencies.size:>7,} tuples"
+            print(f"    batch {near.number}: {ms_and_tuples}{mark}")
         print(f"    {batch.seconds / median:.2f} x the median (goal: at most {GOAL:.0f})")
 
 
