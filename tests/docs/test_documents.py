@@ -30,7 +30,9 @@ def blocks(document: str) -> list[tuple[str, str]]:
     return BLOCK.findall((ROOT / document).read_text())
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/rules.md", "docs/engine.md", "docs/spark.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/rules.md", "docs/engine.md", "docs/spark.md", "docs/control.md"]
+)
 def test_python_examples_print_what_stands_below_them(
     document: str, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
