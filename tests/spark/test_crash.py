@@ -16,8 +16,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from sparkbleach import RuleUpdate, open_log
+from sparkbleach.engine import as_rule
 from tests.conftest import NIGHTLY
-from tests.spark.streams import cleaned_by_engine, tuples, write_files
+from tests.spark.streams import RULES, cleaned_by_engine, tuples, write_files
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -26,6 +28,8 @@ N_FILES, FILE_TUPLES = 12, 150
 PLACES = ["ingress:2", "ingress:4", "lane:1", "lane:5", "delta:3", "snapshot:1", "snapshot:3", "snapshot:12"]
 PLACES += ["deletion:5", "head:1", "head:4", "head:5", "egress:2", "egress:4", "writer:1", "writer:4"]
 PLACES += ["writer:7", "written:3", "written:5"]
+#: what happens to the rules, one with each start of the program
+UPDATES = [RuleUpdate(delete="zip_city"), RuleUpdate(rule=as_rule(RULES[0]))]
 
 
 class Run:
@@ -36,9 +40,11 @@ class Run:
         self.table = tuples(N_FILES * FILE_TUPLES, seed)
         write_files(self.table, directory / "in", [FILE_TUPLES] * N_FILES)
         self.marks = 0
+        self.rule_log = open_log(str(directory / "rules"))
 
     def start(self, at: str | None = None, *, itself: bool = False, master: str = "local[2]") -> Any:
-        """Start the program, with a crash at a place or without."""
+        """Start the program, with a crash at a place or without; each time with one more rule update."""
+        self.rule_log.publish(UPDATES[self.marks % len(UPDATES)], by="a test")
         self.marks += 1
         self.mark = self.directory / f"mark-{self.marks}"
         environment = {
@@ -84,8 +90,13 @@ class Run:
         self.check()
 
     def check(self) -> None:
-        """Compare output and audit with the engine's."""
-        rows, audit = cleaned_by_engine(self.table)
+        """Compare output and audit with the engine's, with updates where the outcomes tell."""
+        outcomes = [outcome for outcome in self.rule_log.outcomes() if outcome.kind != "started"]
+        assert [outcome.number for outcome in outcomes] == [
+            record.number for record in self.rule_log.published()
+        ]
+        updates = [{**(outcome.update or {}), "at": outcome.position} for outcome in outcomes]
+        rows, audit = cleaned_by_engine(self.table, updates)
         written = sorted(read(self.directory / "out"), key=lambda row: row["id"])
         for row in written:
             row["at"] = row["at"] and row["at"].replace(tzinfo=row["at"].tzinfo or dt.UTC)

@@ -1,4 +1,4 @@
-"""A program that cleans a directory of files, to be killed and started again.
+"""A program that cleans a directory of files by rules that change, to be killed and started again.
 
 Usage: cleaner.py DIRECTORY MASTER
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from tests.spark.streams import DDL, RULES, WINDOW
 
-from sparkbleach import SPARK_SETTINGS, Writer, clean
+from sparkbleach import SPARK_SETTINGS, Writer, clean, open_log
 
 if __name__ == "__main__":
     here, master = Path(sys.argv[1]), sys.argv[2]
@@ -25,9 +25,18 @@ if __name__ == "__main__":
     )
     spark.sparkContext.setLogLevel("OFF")
     source = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 2).parquet(str(here / "in"))
-    cleaned = clean(source, RULES, id="id", order_by="id", window=WINDOW, snapshot_bytes=20_000)
+    log = open_log(str(here / "rules"))
+    cleaned = clean(
+        source,
+        RULES,
+        id="id",
+        order_by="id",
+        window=WINDOW,
+        control=log.stream(spark),
+        snapshot_bytes=20_000,
+    )
     query = (
-        cleaned.writeStream.foreachBatch(Writer(str(here / "out"), audit=str(here / "audit")))
+        cleaned.writeStream.foreachBatch(Writer(str(here / "out"), audit=str(here / "audit"), control=log))
         .option("checkpointLocation", str(here / "checkpoint"))
         .trigger(availableNow=True)
         .start()
