@@ -96,11 +96,12 @@ def batches_of(progress: list[Any], begin: float, backlog: int, first: float) ->
         phase += any("r5" in line or "r6" in line for line in updates)
         started = dt.datetime.fromisoformat(batch["timestamp"].replace("Z", "+00:00")).timestamp()
         took = batch["durationMs"]["triggerExecution"] / 1000
-        offsets = batch["sources"][0]
+        if started < first:
+            continue
+        offsets = next(one for one in batch["sources"] if "FileStreamSource" not in one["description"])
         start, end = (json.loads(offsets[at])["n"] for at in ("startOffset", "endOffset"))
         arrived = begin + (np.arange(start, end) - backlog) / LATENCY_RATE
-        if started >= first:
-            found.append(Batch(batch["batchId"], phase, took, started + took - arrived, updates))
+        found.append(Batch(batch["batchId"], phase, took, started + took - arrived, updates))
     return found
 
 
