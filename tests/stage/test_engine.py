@@ -224,6 +224,52 @@ class TestRuleUpdates:
         assert clean.column("w").to_pylist() == ["p", "p", "q", "p"]
 
 
+class TestShadowRules:
+    """A shadow rule reports and changes nothing; promoted, it goes on with what it has seen."""
+
+    def test_results_are_as_if_it_did_not_exist(self) -> None:
+        """Cells and audit rows are those of an engine without it, but for the rows that were not applied."""
+        shadow = {"id": "wv", "lhs": ["w"], "rhs": "v", "mode": "shadow"}
+        engine, other = Engine(SCHEMA, [*RULES, shadow]), Engine(SCHEMA, RULES)
+        tuples = batch([(str(i), i % 3, "xxy"[i % 3], "pq"[i % 2]) for i in range(30)])
+        clean, audit = engine.process(tuples)
+        expected, expected_audit = other.process(tuples)
+        assert clean.equals(expected)
+        assert [row for row in audit.to_pylist() if row["applied"]] == expected_audit.to_pylist()
+        would_be = [row for row in audit.to_pylist() if not row["applied"]]
+        assert would_be
+        assert all("wv" in row["rules"] for row in would_be)
+        assert engine.repairs == {**other.repairs, "wv": len(would_be)}
+
+    def test_promotion(self) -> None:
+        """A promoted rule repairs at once, from what it saw before, and counts its repairs from 0."""
+        engine = Engine(SCHEMA, [{"id": "kv", "lhs": ["k"], "rhs": "v", "mode": "shadow"}])
+        engine.process(batch([("a", 1, "x", None), ("b", 1, "x", None), ("c", 1, "y", None)]))
+        assert (engine.violations, engine.repairs) == ({"kv": 1}, {"kv": 1})
+        engine.promote_rule("kv")
+        clean, audit = engine.process(batch([("d", 1, "z", None)]))
+        assert (clean["v"].to_pylist(), audit["applied"].to_pylist()) == (["x"], [True])
+        assert (engine.violations, engine.repairs, engine.version) == ({"kv": 2}, {"kv": 1}, 2)
+        assert [rule.mode for rule in engine.rules] == ["live"]
+
+    def test_refused_promotions(self) -> None:
+        """What is not a shadow rule in force cannot be promoted, and nothing changes."""
+        engine = started()
+        for id, problem in [("kv", "it is live already"), ("other", "no live rule has this id")]:
+            with pytest.raises(RuleError, match=f"cannot be promoted, {problem}"):
+                engine.promote_rule(id)
+        assert engine.version == 1
+
+    def test_the_second_state_goes_with_the_last_shadow_rule(self) -> None:
+        """The memory of the second state is given back when its last shadow rule is deleted."""
+        engine = started()
+        size = engine.nbytes
+        engine.add_rule({"id": "wv", "lhs": ["w"], "rhs": "v", "mode": "shadow"})
+        assert engine.nbytes > size
+        engine.delete_rule("wv")
+        assert engine.nbytes == size
+
+
 class TestAudit:
     """One row for each changed cell."""
 
