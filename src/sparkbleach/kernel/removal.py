@@ -1,7 +1,7 @@
 """Deleting a rule: what stays is copied into a new store, in one pass over the super cells.
 
 With a rule's groups most of its hinges become equal to others: of half a million super cells a hundred may
-be left. To find these in a small new table, and let the old store go as a whole, takes a tenth of the time
+be left. To find these in a small new table, and let the old store go as a whole, takes a fifth of the time
 that it takes to take the others apart one by one; and the memory is given back.
 """
 
