@@ -13,6 +13,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -135,6 +136,8 @@ class Lane(StatefulProcessor):
         # From here on the engine is neither here nor there: a failure must not leave it behind.
         _live.pop(head.stream, None)
         engine = live.engine
+        if self.plan.control:
+            _prepare_for_updates()
         events = Events(engine, _config(self.plan)["updates"], self.plan)
         changed = _begin(self.plan, head, engine, events)
         if begins or changed or not head.config.get("control"):
@@ -156,6 +159,18 @@ class Lane(StatefulProcessor):
 
     def close(self) -> None:
         """Do nothing: the engine stays."""
+
+
+@cache
+def _prepare_for_updates() -> None:
+    """Have all that rule updates need compiled or loaded, so that the first one is no pause."""
+    engine = Engine(pa.schema([(name, pa.int64()) for name in ("a", "b", "c")]), ["ac: a -> c"])
+    some = pa.RecordBatch.from_pydict({name: [1, 1] for name in ("a", "b", "c")}, engine.schema)
+    engine.process(some)
+    engine.add_rule("bc: b -> c")
+    engine.process(some)
+    engine.delete_rule("ac")
+    engine.process(some)
 
 
 def static_lane(plan: Plan) -> ArrowFunction:
