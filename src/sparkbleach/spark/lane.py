@@ -99,7 +99,7 @@ class Lane(StatefulProcessor):
         came = [row for frame in rows for row in frame.itertuples(index=False)]
         blobs = [row for row in came if row.cells is not None]
         blobs.sort(key=lambda blob: (blob.partition, blob.sequence))
-        records = [ControlRecord.read(row.number, row.control) for row in came if row.cells is None]
+        records = [ControlRecord.read(row.number or "", row.control) for row in came if row.cells is None]
         records.sort(key=lambda record: record.number)
         messages, outcomes, report = self.process([blob.cells for blob in blobs], records)
 
