@@ -6,6 +6,7 @@ writes an outcome back. A log is one stream's: it is read and written with one c
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
@@ -220,8 +221,11 @@ class DirectoryLog:
 
     def outcomes(self) -> list[Outcome]:
         """Return all outcomes in the order in which they came about."""
-        files = sorted((self._directory / _OUTCOMES).glob("batch-*.jsonl"))
-        return [Outcome.from_json(line) for path in files for line in path.read_text("utf-8").splitlines()]
+        found: list[Outcome] = []
+        for path in sorted((self._directory / _OUTCOMES).glob("batch-*.jsonl")):
+            with contextlib.suppress(FileNotFoundError):  # a micro-batch that runs again has taken it back
+                found += map(Outcome.from_json, path.read_text("utf-8").splitlines())
+        return found
 
     def record(self, batch_id: int, outcomes: Sequence[Outcome]) -> None:
         """Keep the outcomes of a micro-batch, instead of those that an earlier attempt of it left.
