@@ -119,7 +119,7 @@ class Outcome:
 
     def to_json(self) -> str:
         """Return it as a line of text."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps(asdict(self))
 
     def __str__(self) -> str:
         if self.kind == "started":

@@ -17,6 +17,7 @@ from sparkbleach.rulelog import ControlRecord, DirectoryLog, Outcome, record_tex
 from sparkbleach.update import difference, in_order
 
 RULE = Rule("r", "a", "b", when="a > 1", nulls="fill")
+STRANGE = Rule("line\u2028break\x85", "a", "b")  # both end a line, for some
 UPDATES = [
     RuleUpdate(rule=RULE),
     RuleUpdate(rule=RULE.with_mode("shadow")),
