@@ -203,7 +203,7 @@ def test_ids_are_trusted(spark: SparkSession) -> None:
 
 
 def test_rows_without_id_are_set_aside(spark: SparkSession) -> None:
-    """With quarantine, a row without an id is not cleaned, has no position, and says why."""
+    """With quarantine, a row without an id is not cleaned, keeps its position, and says why."""
     rows = [(1, "z", "Paris"), (None, "z", "Lyon"), (2, "z", "Paris"), (3, "z", "Rome")]
     df = spark.createDataFrame(rows, "id long, zip string, city string").coalesce(1)
     cleaned = clean(df, ["r: zip -> city"], id="id", quarantine=True).collect()
@@ -212,8 +212,22 @@ def test_rows_without_id_are_set_aside(spark: SparkSession) -> None:
     assert by_id[None]._quarantine == "id: the id is null"
     assert (by_id[None].city, by_id[None]._repairs) == ("Lyon", [])
     assert by_id[3].city == "Paris"
-    assert by_id[3]._repairs[0].position == 2
+    assert by_id[3]._repairs[0].position == 3
     assert by_id[3]._quarantine is None
+
+
+def test_no_rule_sees_a_row_that_was_set_aside(tmp_path: Path, spark: SparkSession) -> None:
+    """A row without an id leaves no trace in the state, even if rules read the columns of the order."""
+    rules = [{"id": "r", "lhs": ["zip"], "rhs": "city", "nulls": "fill"}, "s: city -> zip"]
+    rows = [(1, "a", "Paris"), (None, "b", "Rome"), (2, "b", "Lyon"), (None, "b", "Rome"), (3, "b", None)]
+    spark.createDataFrame(rows, "id long, zip string, city string").coalesce(1).write.parquet(
+        str(tmp_path / "in")
+    )
+    df = spark.readStream.schema("id long, zip string, city string").parquet(str(tmp_path / "in"))
+    cleaned = clean(df, rules, id="id", order_by=["zip", "city", "id"], quarantine=True)
+    found = run(cleaned, tmp_path / "checkpoint")
+    assert sorted((row.id, row.city) for row in found if row.id) == [(1, "Paris"), (2, "Lyon"), (3, "Lyon")]
+    assert sum(row._quarantine is not None for row in found) == 2
 
 
 def test_a_query_reports_its_progress(tmp_path: Path, stream: Callable[..., DataFrame]) -> None:

@@ -11,7 +11,7 @@ from ..stage.audit import audit_batch, audit_schema, replace_cells
 from ..stage.encode import plain_columns
 from .blob import unpack
 from .ingress import ArrowFunction
-from .plan import CONTROL, QUARANTINE, REPAIRS, Plan
+from .plan import CONTROL, QUARANTINE, REPAIRS, ROW, Plan
 from .repairs import unpack_repairs
 from .worker import settle
 
@@ -32,9 +32,13 @@ def egress(plan: Plan) -> ArrowFunction:
                     batch.column(name)[row].as_buffer() if batch.column(name)[row].is_valid else None
                     for name in ("cells", "rest", "aside", "repairs")
                 )
-                yield _clean_rows(plan, repairs_type, cells, rest, repairs)
-                if aside is not None:
-                    yield _aside_rows(plan, repairs_type, unpack(aside))
+                clean = _clean_rows(plan, repairs_type, cells, rest, repairs)
+                if aside is None:
+                    yield clean
+                else:
+                    bad = unpack(aside)
+                    yield clean.take(_other_rows(clean.num_rows, bad.column(ROW)))
+                    yield _aside_rows(plan, repairs_type, bad)
         settle()
 
     return run
@@ -65,6 +69,13 @@ def _clean_rows(
         names.append(name)
         columns[name] = pa.nulls(n, pa.string())
     return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+
+def _other_rows(n: int, rows: pa.Array) -> pa.Array:
+    """Return which rows there are beside these."""
+    kept = np.ones(n, bool)
+    kept[rows.to_numpy(zero_copy_only=False)] = False
+    return pa.array(np.flatnonzero(kept))
 
 
 def _aside_rows(plan: Plan, repairs_type: pa.DataType, aside: pa.RecordBatch) -> pa.RecordBatch:

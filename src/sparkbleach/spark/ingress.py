@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from .blob import binary, pack
-from .plan import QUARANTINE, Plan
+from .plan import QUARANTINE, ROW, Plan
 from .quarantine import reasons
 from .worker import settle
 
@@ -38,14 +38,14 @@ def ingress(plan: Plan) -> ArrowFunction:
         partition = context.partitionId() if context else 0
         typed = (_typed(batch, fields) for batch in batches)
         for sequence, rows in enumerate(_gather(typed)):
-            good, aside = _set_aside(rows, plan) if plan.quarantine else (rows, None)
+            cells, aside = _set_aside(rows, plan) if plan.quarantine else (rows, None)
             yield pa.RecordBatch.from_arrays(
                 [
                     pa.array([0], pa.int32()),
                     pa.array([partition], pa.int32()),
                     pa.array([sequence], pa.int32()),
-                    binary(pack([batch.select(plan.cells) for batch in good], small=True)),
-                    binary(pack([batch.select(rest) for batch in good], small=False) if rest else None),
+                    binary(pack([batch.select(plan.cells) for batch in cells], small=True)),
+                    binary(pack([batch.select(rest) for batch in rows], small=False) if rest else None),
                     binary(aside and pack([aside], small=False)),
                     pa.nulls(1, pa.string()),
                     pa.nulls(1, pa.string()),
@@ -86,7 +86,10 @@ def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
 
 
 def _set_aside(rows: list[pa.RecordBatch], plan: Plan) -> tuple[list[pa.RecordBatch], pa.RecordBatch | None]:
-    """Split rows into those to clean and those for the quarantine, with the reason."""
+    """Return rows with the cells of bad ones taken out, and the bad ones with the reason.
+
+    A bad row keeps its place in the stream, so that it has a position; no rule applies to its nulls.
+    """
     batch = pa.concat_batches(rows)
     bad = pc.is_null(batch.column(plan.id))
     if plan.corrupt:
@@ -94,4 +97,12 @@ def _set_aside(rows: list[pa.RecordBatch], plan: Plan) -> tuple[list[pa.RecordBa
     if not pc.any(bad).as_py():
         return rows, None
     aside = batch.filter(bad).select(plan.schema.names)
-    return [batch.filter(pc.invert(bad))], aside.append_column(QUARANTINE, reasons(aside, plan))
+    aside = aside.append_column(QUARANTINE, reasons(aside, plan))
+    aside = aside.append_column(ROW, pc.indices_nonzero(bad))
+    columns = [
+        batch.column(name)
+        if name in plan.order_by
+        else pc.if_else(bad, pa.scalar(None, batch.column(name).type), batch.column(name))
+        for name in plan.cells
+    ]
+    return [pa.RecordBatch.from_arrays(columns, names=list(plan.cells))], aside

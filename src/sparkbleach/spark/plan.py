@@ -16,6 +16,8 @@ REPAIRS = "_repairs"
 QUARANTINE = "_quarantine"
 #: the column that says what became of a rule update; such a row has no data
 CONTROL = "_control"
+#: the column that says which row of its blob a row is that was set aside
+ROW = "_row"
 #: the column of blobs that leave the lane with the report of the engine
 REPORT = "_report"
 #: the columns that a Column in `order_by` becomes on its way to the lane
@@ -33,6 +35,7 @@ class Plan:
         updates: Rule updates that take effect before the tuple at their position.
         order_by: The columns that say in which order the rows of a micro-batch come; none for source order.
         cells: The columns that go to the engine, in the order of the schema; those of `order_by` last.
+            With `quarantine` no rule reads a column of `order_by`: a row set aside keeps nothing else.
         window: The window; None for none.
         windowing: `bleach` or `basic`.
         repair: `class` or `vote`.

@@ -34,6 +34,8 @@ SPARK_SETTINGS: dict[str, bool | float | int | str | None] = {
     # Rows cross between the JVM and Python a quarter faster.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    # No limit: to keep one, Spark would compute the size of the whole Arrow batch at each row of it.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
 
 

@@ -86,10 +86,10 @@ def clean(
     updates = in_order(rule_updates)
     engine = Engine(schema, rules, id=id, window=window, windowing=windowing, repair=repair)
     first, added = _check_rules(engine, updates)
-    order, hidden = _order(df, order_by)
     read = _columns_read([*first, *added], schema) or [id]
     plain = control is not None
     cells = [name for name in schema.names if name in read or (plain and is_plain(schema.field(name).type))]
+    order, hidden = _order(df, order_by, apart=cells if quarantine else ())
     cells += [name for name in order if name not in cells]
     corrupt = df.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord") if quarantine else None
     plan = Plan(
@@ -190,8 +190,16 @@ def _columns_read(rules: Sequence[Rule], schema: pa.Schema) -> list[str]:
     return columns_read(checked, schema)
 
 
-def _order(df: DataFrame, order_by: OrderBy | None) -> tuple[tuple[str, ...], list[Column]]:
-    """Return the names of the columns to order by, and those columns that have to be added for it."""
+def _order(
+    df: DataFrame, order_by: OrderBy | None, apart: Sequence[str]
+) -> tuple[tuple[str, ...], list[Column]]:
+    """Return the names of the columns to order by, and those columns that have to be added for it.
+
+    Args:
+        df: The rows.
+        order_by: What was asked for.
+        apart: The columns that may not be ordered by themselves: they are added a second time.
+    """
     if order_by is None:
         return (), []
     given = [order_by] if isinstance(order_by, str | Column) else list(order_by)
@@ -204,10 +212,12 @@ def _order(df: DataFrame, order_by: OrderBy | None) -> tuple[tuple[str, ...], li
                     f"order_by: the DataFrame has no single column {column!r}; "
                     f"choose one of {', '.join(df.columns)}"
                 )
-            names.append(column)
-        else:
-            names.append(ORDER.format(len(hidden)))
-            hidden.append(column.alias(names[-1]))
+            if column not in apart:
+                names.append(column)
+                continue
+            column = F.col(_quoted(column))
+        names.append(ORDER.format(len(hidden)))
+        hidden.append(column.alias(names[-1]))
     return tuple(names), hidden
 
 
