@@ -1,4 +1,4 @@
-"""Profiles: `make test` draws hundreds of cases, `make test-nightly` thousands. And one Spark session."""
+"""Profiles: `make test` draws hundreds of cases, `make test-nightly` thousands. One session, one broker."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
 from sparkbleach.cli.session import spark_session
+from sparkbleach.errors import DownloadError
+from sparkbleach.kafka import Broker, spark_jars
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 NIGHTLY = PROFILE == "nightly"
@@ -28,13 +30,33 @@ settings.load_profile(PROFILE)
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def connector() -> str | None:
+    """The jars of Spark's Kafka connector; None if they cannot be fetched."""
+    try:
+        return spark_jars()
+    except DownloadError:
+        if os.environ.get("SPARKBLEACH_REQUIRE_KAFKA"):
+            raise
+        return None
+
+
+@pytest.fixture(scope="session")
+def spark(connector: str | None) -> Iterator[SparkSession]:
     """Give the one session of this process, which commands find when they look for one."""
     os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers must find the same packages
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what PySpark leaves open while it starts is not ours
-        context = spark_session("local[2]", debug=False)
+        context = spark_session("local[2]", debug=False, settings={"spark.jars": connector or ""})
         session = context.__enter__()
     session.sparkContext.setLogLevel("OFF")
     yield session
     context.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def broker(connector: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Kafka broker, for all tests that need one."""
+    if connector is None:
+        pytest.skip("Kafka: its jars are not in the cache, and Maven Central cannot be reached")
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running

@@ -27,6 +27,14 @@ class SnapshotError(SparkbleachError):
     """A snapshot is damaged, foreign, or of another format version."""
 
 
+class DownloadError(SparkbleachError):
+    """A jar is not in the cache, and the repository does not give it."""
+
+
+class KafkaError(SparkbleachError):
+    """A Kafka cluster cannot be reached, or refuses what it was asked for."""
+
+
 class RuleWarning(UserWarning):
     """A set of rules is valid, but probably not what was meant."""
 

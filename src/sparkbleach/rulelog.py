@@ -12,7 +12,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -154,8 +154,12 @@ class RuleLog(Protocol):
         """Return the control records as a streaming DataFrame with the columns `number` and `value`."""
 
 
-def open_log(target: str) -> RuleLog:
-    """Return the log at a target: a directory.
+def open_log(target: str, options: Mapping[str, str] | None = None) -> RuleLog:
+    """Return the log at a target: a directory, or a topic such as `kafka://host:port/topic`.
+
+    Args:
+        target: The target.
+        options: What Kafka's clients have to know to connect.
 
     Raises:
         ConfigError: If there can be no log there.
@@ -165,7 +169,15 @@ def open_log(target: str) -> RuleLog:
         return DirectoryLog(target)
     if scheme == "file":
         return DirectoryLog(path)
-    raise ConfigError(f"rules target: {target!r} has the unknown scheme {scheme!r}; give a directory")
+    if scheme == "kafka":
+        from .kafka.rulelog import TopicLog
+        from .kafka.topic import Topic
+
+        return TopicLog(Topic.parse(target, options))
+    raise ConfigError(
+        f"rules target: {target!r} has the unknown scheme {scheme!r}; "
+        "give a directory, or a topic such as kafka://host:port/topic"
+    )
 
 
 class DirectoryLog:

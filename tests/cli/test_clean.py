@@ -14,8 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparkbleach import Engine, load_rules
-from sparkbleach.cli import clean as command
-from sparkbleach.cli import input as opened
+from sparkbleach.cli import files
 
 from .conftest import Run, read_csv
 
@@ -394,7 +393,7 @@ def test_a_bad_file_that_comes_later(
         pq.write_table(pa.table({"id": [1], "zip": [1], "city": ["a"]}), source / "a.parquet")
     else:
         (source / "a.csv").write_text(HEADER + "1,1,a\n")
-    open_input = opened.open_input
+    open_input = files.open_input
 
     def then_spoil(*arguments: object, **options: object) -> object:
         found = open_input(*arguments, **options)  # type: ignore[arg-type]
@@ -404,7 +403,7 @@ def test_a_bad_file_that_comes_later(
             pq.write_table(pa.table({"id": [1], "zip": [1]}), source / name)
         return found
 
-    monkeypatch.setattr(opened, "open_input", then_spoil)
+    monkeypatch.setattr(files, "open_input", then_spoil)
     result = run(
         "clean", "--rules", rules, "--input", source, "--id", "id", "--output", tmp_path / "out",
         "--output-format", "csv",
@@ -425,5 +424,5 @@ def test_a_bad_file_that_comes_later(
 
 def test_paths_apart() -> None:
     """A directory is not in another one just because its name begins like that."""
-    assert not command._within("/data/out-audit", "/data/out")
-    assert command._within("/data/out/audit", "/data/out")
+    assert not files._within("/data/out-audit", "/data/out")
+    assert files._within("/data/out/audit", "/data/out")

@@ -218,7 +218,7 @@ def test_rows_without_id_are_set_aside(spark: SparkSession) -> None:
 
 def test_no_rule_sees_a_row_that_was_set_aside(tmp_path: Path, spark: SparkSession) -> None:
     """A row without an id leaves no trace in the state, even if rules read the columns of the order."""
-    rules = [{"id": "r", "lhs": ["zip"], "rhs": "city", "nulls": "fill"}, "s: city -> zip"]
+    rules: list[Any] = [{"id": "r", "lhs": ["zip"], "rhs": "city", "nulls": "fill"}, "s: city -> zip"]
     rows = [(1, "a", "Paris"), (None, "b", "Rome"), (2, "b", "Lyon"), (None, "b", "Rome"), (3, "b", None)]
     spark.createDataFrame(rows, "id long, zip string, city string").coalesce(1).write.parquet(
         str(tmp_path / "in")

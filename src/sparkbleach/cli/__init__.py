@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import check, clean, demo, explain, rules
+from . import broker, check, clean, demo, demo_kafka, explain, rules
 
 app = typer.Typer(
     name="sparkbleach",
@@ -21,6 +21,8 @@ app.command("check")(check.check)
 app.command("explain")(explain.explain)
 app.add_typer(rules.app)
 app.command("demo")(demo.demo)
+app.command("demo-kafka")(demo_kafka.demo_kafka)
+app.command("broker")(broker.broker)
 
 
 def _show_version(wanted: bool) -> None:

@@ -46,7 +46,7 @@ def demo(
         from .shopping import RULES, shopping
 
         stream = shopping(tuples, seed=1, dirt=_DIRT)
-        _compile(stream.dirty.slice(0, 2_000))
+        compile_kernel(stream.dirty.slice(0, 2_000))
         with tempfile.TemporaryDirectory(prefix="sparkbleach-demo-") as directory:
             here = Path(directory)
             typer.echo("starting Spark ...", err=True)
@@ -73,7 +73,7 @@ def demo(
             _show_result(stream, here / "out", progress)
 
 
-def _compile(batch: pa.RecordBatch) -> None:
+def compile_kernel(batch: pa.RecordBatch) -> None:
     """Have the kernel compiled, so that the workers find it ready."""
     from ..engine import Engine
     from .shopping import RULES

@@ -158,6 +158,52 @@ Debug = Annotated[
 ]
 
 
+KafkaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kafka-option",
+        help="What Kafka's clients have to know to connect, such as security.protocol=SSL; may be repeated.",
+        metavar="KEY=VALUE",
+        rich_help_panel="Kafka",
+        show_default=False,
+    ),
+]
+
+
+def kafka_options_of(given: list[str] | None) -> dict[str, str]:
+    """Return the options for Kafka's clients.
+
+    Raises:
+        ConfigError: If one is not `key=value`.
+    """
+    from ..kafka.topic import parse_options
+
+    return parse_options(given or ())
+
+
+def is_topic(place: str) -> bool:
+    """Return whether a place is a topic, and not a path."""
+    from ..kafka import topic
+
+    return topic.is_topic(place)
+
+
+def check_no_topic(
+    audit: str | None, quarantine: str | None, kafka_option: list[str] | None, records_per_batch: int | None
+) -> None:
+    """Check that no option was given that is for topics only.
+
+    Raises:
+        ConfigError: If one was.
+    """
+    for name, place in {"audit": audit, "quarantine": quarantine}.items():
+        if place is not None and is_topic(place):
+            raise ConfigError(f"{name}: {place} is a topic, but the output is a path; give a path")
+    for name, value in {"kafka option": kafka_option, "records per batch": records_per_batch}.items():
+        if value:
+            raise ConfigError(f"{name}: --{name.replace(' ', '-')} is for topics; leave it out")
+
+
 def window_of(size: int | None, slide: int | None, no_window: bool) -> Window | None:
     """Return the window that three options say.
 

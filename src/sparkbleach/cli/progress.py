@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from ..kafka import TopicWriter
     from ..spark.writer import Writer
 
 _POLL_SECONDS = 0.25
@@ -131,7 +132,7 @@ class Progress:
             f"{_told(max((seconds for _, seconds in half), default=0.0))} at most"
         )
 
-    def print_summary(self, writer: Writer, checkpoint: str) -> None:
+    def print_summary(self, writer: Writer | TopicWriter, checkpoint: str) -> None:
         """Print what was done, and where the results are."""
         seconds = time.monotonic() - self._begun
         tuples = writer.rows + writer.quarantined
@@ -144,12 +145,7 @@ class Progress:
                 f"{writer.quarantined:,} rows in quarantine"
             )
         echo_rules(self.violations, self.repairs)
-        places = [("output", f"{writer.output} ({writer.format})")]
-        if writer.audit and writer.repairs:
-            places.append(("audit", writer.audit))
-        if writer.quarantine and writer.quarantined:
-            places.append(("quarantine", writer.quarantine))
-        for name, place in [*places, ("checkpoint", checkpoint)]:
+        for name, place in [*writer.places(), ("checkpoint", checkpoint)]:
             typer.echo(f"{name:<11} {place}")
 
 

@@ -27,11 +27,13 @@ Target = Annotated[
     str,
     typer.Option(
         "--target",
-        help="Where `clean --rules-target` reads rule updates from.",
-        metavar="DIR",
+        help="Where `clean --rules-target` reads rule updates from: a directory, or a topic such as "
+        "kafka://host:port/topic.",
+        metavar="DIR|TOPIC",
         show_default=False,
     ),
 ]
+Kafka = options.KafkaOption
 By = Annotated[
     str | None,
     typer.Option("--by", help="Who makes the change, for the history.", show_default="user@host"),
@@ -56,6 +58,7 @@ def add(
         typer.Option("--shadow", help="They change nothing; what they would repair is in the audit."),
     ] = False,
     by: By = None,
+    kafka_option: Kafka = None,
     debug: options.Debug = False,
 ) -> None:
     """Add rules: all that are given, or none if one is wrong.
@@ -73,34 +76,40 @@ def add(
             raise ConfigError("rules add: there is nothing to add; give a rule, or --file")
         if shadow:
             rules = [one.with_mode("shadow") for one in rules]
-        _echo_published(_controller(target, by).add(*rules), target)
+        _echo_published(_controller(target, kafka_option, by).add(*rules), target)
 
 
 @app.command("delete")
-def delete(id: Id, target: Target, by: By = None, debug: options.Debug = False) -> None:
+def delete(
+    id: Id, target: Target, by: By = None, kafka_option: Kafka = None, debug: options.Debug = False
+) -> None:
     """Delete a rule.
 
     Example: `sparkbleach rules delete r5 --target clean-rules`
     """
     with told(debug=debug):
-        _echo_published([_controller(target, by).delete(id)], target)
+        _echo_published([_controller(target, kafka_option, by).delete(id)], target)
 
 
 @app.command("promote")
-def promote(id: Id, target: Target, by: By = None, debug: options.Debug = False) -> None:
+def promote(
+    id: Id, target: Target, by: By = None, kafka_option: Kafka = None, debug: options.Debug = False
+) -> None:
     """Let a shadow rule become a live one, with all it has learnt.
 
     Example: `sparkbleach rules promote r7 --target clean-rules`
     """
     with told(debug=debug):
-        _echo_published([_controller(target, by).promote(id)], target)
+        _echo_published([_controller(target, kafka_option, by).promote(id)], target)
 
 
 @app.command("list")
-def list_(target: Target, as_json: AsJson = False, debug: options.Debug = False) -> None:
+def list_(
+    target: Target, as_json: AsJson = False, kafka_option: Kafka = None, debug: options.Debug = False
+) -> None:
     """Show the rules in force: their mode, since which position and which version of the rule set."""
     with told(debug=debug):
-        found = _controller(target).rules()
+        found = _controller(target, kafka_option).rules()
         if as_json:
             for one in found:
                 _echo_json({"rule": one.rule.to_dict(), "since": one.since, "version": one.version})
@@ -113,12 +122,14 @@ def list_(target: Target, as_json: AsJson = False, debug: options.Debug = False)
 
 
 @app.command("history")
-def history(target: Target, as_json: AsJson = False, debug: options.Debug = False) -> None:
+def history(
+    target: Target, as_json: AsJson = False, kafka_option: Kafka = None, debug: options.Debug = False
+) -> None:
     """Show who changed what and when, from which position it has been in force, or why it was refused."""
     with told(debug=debug):
         from dataclasses import asdict
 
-        changes = _controller(target).history()
+        changes = _controller(target, kafka_option).history()
         if as_json:
             for change in changes:
                 _echo_json(asdict(change))
@@ -137,10 +148,11 @@ def history(target: Target, as_json: AsJson = False, debug: options.Debug = Fals
         _echo_table(("when", "who", "what", "what became of it"), rows)
 
 
-def _controller(target: str, by: str | None = None) -> RuleController:
+def _controller(target: str, kafka_option: list[str] | None, by: str | None = None) -> RuleController:
     from ..controller import RuleController
+    from ..rulelog import open_log
 
-    return RuleController(target, by)
+    return RuleController(open_log(target, options.kafka_options_of(kafka_option)), by)
 
 
 def _echo_published(numbers: Sequence[str], target: str) -> None:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,9 @@ def check_java() -> None:
 
 
 @contextmanager
-def spark_session(master: str | None, *, debug: bool) -> Iterator[SparkSession]:
+def spark_session(
+    master: str | None, *, debug: bool, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
     """Give a session: the one that this process has, or a new one that ends afterwards.
 
     What Spark and its workers write to standard error goes to a file. An error that is not one of
@@ -61,6 +63,7 @@ def spark_session(master: str | None, *, debug: bool) -> Iterator[SparkSession]:
     Args:
         master: Where Spark runs; on all cores of this machine if neither this nor SPARK_MASTER says so.
         debug: Whether Spark writes to standard error instead.
+        settings: What the session has to have beside the usual; a session that runs already is as it is.
 
     Raises:
         SparkbleachError: If there is no fit Java, or Spark does not start.
@@ -72,9 +75,8 @@ def spark_session(master: str | None, *, debug: bool) -> Iterator[SparkSession]:
     check_java()
     log = tempfile.NamedTemporaryFile(prefix="sparkbleach-", suffix=".log", delete=False)  # noqa: SIM115
     try:
-        session = _start(
-            master or os.environ.get("SPARK_MASTER") or "local[*]", None if debug else log.fileno()
-        )
+        where = master or os.environ.get("SPARK_MASTER") or "local[*]"
+        session = _start(where, None if debug else log.fileno(), settings or {})
         try:
             yield session
         finally:
@@ -98,7 +100,7 @@ def spark_session(master: str | None, *, debug: bool) -> Iterator[SparkSession]:
         log.close()
 
 
-def _start(master: str, stderr: int | None) -> SparkSession:
+def _start(master: str, stderr: int | None, more: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings: dict[str, bool | float | int | str | None] = {
@@ -108,6 +110,7 @@ def _start(master: str, stderr: int | None) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         **SPARK_SETTINGS,
+        **more,
     }
     if stderr is not None:
         settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"

@@ -67,6 +67,10 @@ def _csv_reason(text: str, row: dict[str, Any], fields: list[pa.Field]) -> str:
 
 
 def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field]) -> str:
+    if not text.strip():
+        return "malformed: the record is empty"
+    if "\ufffd" in text:
+        return "malformed: not valid UTF-8"
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -105,6 +105,15 @@ class Writer:
         finally:
             batch.unpersist()
 
+    def places(self) -> list[tuple[str, str]]:
+        """Return what was written where, as far as anything was."""
+        places = [("output", f"{self.output} ({self.format})")]
+        if self.audit and self.repairs:
+            places.append(("audit", self.audit))
+        if self.quarantine and self.quarantined:
+            places.append(("quarantine", self.quarantine))
+        return places
+
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         aside = F.col(QUARANTINE).isNotNull() if QUARANTINE in batch.columns else F.lit(False)
         told = F.col(CONTROL) if CONTROL in batch.columns else F.lit(None).cast("string")

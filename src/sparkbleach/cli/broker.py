@@ -1,0 +1,53 @@
+"""`sparkbleach broker`: a Kafka broker on this machine, to try things out."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from . import options
+from .failure import told
+
+
+def broker(
+    port: Annotated[
+        int, typer.Option("--port", help="The port on the loopback interface.", metavar="N", min=1, max=65535)
+    ] = 9092,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--directory",
+            help="Where it keeps its data, to be found again by the next run.",
+            metavar="DIR",
+            show_default="a temporary one, deleted at the end",
+        ),
+    ] = None,
+    debug: options.Debug = False,
+) -> None:
+    """Run a Kafka broker of one node until Ctrl-C, to try things out; not for data that matters.
+
+    Its jars are fetched from Maven Central the first time; nothing else is needed but Java.
+
+    Example: `sparkbleach broker --port 9092`
+    """
+    with told(debug=debug):
+        from ..kafka.broker import Broker
+        from .session import check_java
+
+        check_java()
+        signal.signal(signal.SIGTERM, _interrupt)
+        with tempfile.TemporaryDirectory(prefix="sparkbleach-broker-") as temporary:
+            here = directory or Path(temporary)
+            with Broker(here, port, tell=lambda line: typer.echo(line, err=True)) as running:
+                typer.echo(f"a Kafka broker is at {running.servers}, its topics at {running.url('TOPIC')}")
+                signal.pause()
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Have SIGTERM end it as Ctrl-C does."""
+    raise KeyboardInterrupt

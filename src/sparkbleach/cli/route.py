@@ -1,0 +1,75 @@
+"""The way of a stream, from where to where: from files to files, or from a topic to a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ..errors import ConfigError
+from .checkpoint import Memory
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from ..kafka import TopicWriter
+    from ..rulelog import RuleLog
+    from ..spark.writer import Writer
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A route in a session.
+
+    Attributes:
+        stream: The dirty rows.
+        order_by: What says in which order the rows of a micro-batch come.
+        memory: What the next run has to know.
+        make_writer: Makes the writer, and what it writes to; called when all has been checked.
+        egress_partitions: In how many partitions clean rows leave; as Spark likes if None.
+        check: Is called before each micro-batch.
+    """
+
+    stream: DataFrame
+    order_by: str | list[Column]
+    memory: Memory
+    make_writer: Callable[[], Writer | TopicWriter]
+    egress_partitions: int | None = None
+    check: Callable[[], None] = lambda: None
+
+
+class Route(Protocol):
+    """Where rows come from and go to."""
+
+    @property
+    def checkpoint(self) -> str:
+        """The directory that remembers what is done."""
+
+    def settings(self) -> dict[str, str]:
+        """Return what the Spark session needs."""
+
+    def open(self, session: SparkSession, id: str, memory: Memory | None) -> Opened:
+        """Open it, after checking that it goes on with what earlier runs have begun."""
+
+
+def check_memory(checkpoint: str, memory: Memory | None, wanted: Memory, log: RuleLog | None) -> None:
+    """Check that a run goes on with what earlier runs have begun.
+
+    Raises:
+        ConfigError: If it does not.
+    """
+    if memory is None:
+        if log is not None and log.outcomes():
+            raise ConfigError(
+                f"rules target: {log.target} is that of another run, but the checkpoint {checkpoint} "
+                "is new; give the checkpoint of that run to go on with it, or choose another target"
+            )
+        return
+    for option in ("id", "output", "output_format", "rules_target"):
+        was, now = getattr(memory, option) or "none", getattr(wanted, option) or "none"
+        if was != now:
+            raise ConfigError(
+                f"{option.replace('_', ' ')}: the checkpoint {checkpoint} was made with {was}, "
+                f"not with {now}; "
+                f"go on with {was}, or begin with a new checkpoint"
+            )

@@ -1,0 +1,92 @@
+"""A topic, as users name it: `kafka://host:port/topic`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ..errors import ConfigError
+
+SCHEME = "kafka://"
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_SERVER = re.compile(r"[^\s/:,]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
+#: options with this prefix are for the Python client only, those of _JAVA_ONLY for Spark only
+_PYTHON_ONLY = "librdkafka."
+_JAVA_ONLY = ("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.", "ssl.key.", "sasl.login.")
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of a Kafka cluster.
+
+    Attributes:
+        servers: The brokers to ask first: `host:port`, several separated by commas.
+        name: Its name.
+        options: What Kafka's clients have to know to connect, such as `security.protocol`.
+    """
+
+    servers: str
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def parse(cls, url: str | Topic, options: Mapping[str, str] | None = None) -> Topic:
+        """Return the topic that an address names; a topic is returned as it is.
+
+        Raises:
+            ConfigError: If it names none.
+        """
+        if isinstance(url, Topic):
+            return url
+        servers, _, name = url.removeprefix(SCHEME).partition("/")
+        well = url.startswith(SCHEME) and all(_SERVER.fullmatch(server) for server in servers.split(","))
+        if not well or not _NAME.fullmatch(name):
+            raise ConfigError(f"{url}: it does not name a topic; write kafka://host:port/topic")
+        return cls(servers, name, dict(options or {}))
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.servers}/{self.name}"
+
+    def beside(self, what: str) -> Topic:
+        """Return the topic of the same cluster whose name goes on with this."""
+        return replace(self, name=f"{self.name}-{what}")
+
+    def spark_options(self) -> dict[str, str]:
+        """Return what Spark's source and sink have to know to connect."""
+        given = {
+            f"kafka.{key}": value for key, value in self.options.items() if not key.startswith(_PYTHON_ONLY)
+        }
+        return {"kafka.bootstrap.servers": self.servers, **given}
+
+    def client_options(self) -> dict[str, str]:
+        """Return what the Python client has to know to connect."""
+        given = {
+            key.removeprefix(_PYTHON_ONLY): value
+            for key, value in self.options.items()
+            if not key.startswith(_JAVA_ONLY)
+        }
+        return {"bootstrap.servers": self.servers, **given}
+
+
+def is_topic(target: str) -> bool:
+    """Return whether a target is a topic, and not a path."""
+    return target.startswith(SCHEME)
+
+
+def parse_options(texts: Iterable[str]) -> dict[str, str]:
+    """Return options that are written as `key=value`.
+
+    Raises:
+        ConfigError: If one is not.
+    """
+    options = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(
+                f"kafka option: {text!r} is none; write key=value, such as security.protocol=SSL"
+            )
+        options[key.strip().removeprefix("kafka.")] = value
+    return options

@@ -1,0 +1,120 @@
+"""The command reads and writes topics, goes on after a SIGKILL, and tells what is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sparkbleach.kafka import Broker
+from sparkbleach.kafka.client import number_of_partitions, read, size
+from tests.cli.conftest import Run
+from tests.cli.conftest import run as run  # noqa: PLC0414 -- a fixture
+from tests.kafka.records import COLUMNS, DDL, audit_rows, new_topic, origin, rows, send, values
+from tests.spark.streams import cleaned_by_engine, tuples
+from tests.spark.test_crash import kill_tree
+
+DEADLINE_SECONDS = 300
+N_TUPLES = 4_000
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    """Give a file with a rule."""
+    path = tmp_path / "rules.yml"
+    path.write_text('rules:\n  - "zip_city: zipcode -> city"\n')
+    return path
+
+
+def test_a_killed_cleaner_goes_on(broker: Broker, tmp_path: Path, rules: Path) -> None:
+    """After a SIGKILL of all its processes the same command goes on; nothing is lost or doubled."""
+    table = tuples(N_TUPLES, seed=8).select(COLUMNS)
+    given: list[bytes | None] = list(values(table))
+    bad = range(50, N_TUPLES, 100)
+    for offset in bad:
+        given[offset] = b"{"
+    dirty = new_topic(broker, "killed")
+    send(dirty, given)
+    output = dirty.beside("clean")
+    command = [
+        sys.executable, "-m", "sparkbleach.cli", "clean", "--rules", str(rules), "--input", str(dirty),
+        "--output", str(output), "--id", "id", "--schema", DDL, "--no-window", "--records-per-batch", "400",
+        "--checkpoint", str(tmp_path / "checkpoint"), "--master", "local[2]",
+    ]  # fmt: skip
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen([*command, "--follow"], env=environment, stdout=log, stderr=log)  # noqa: S603
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while number_of_partitions(output) == 0 or size(output) < 1_000:
+        assert process.poll() is None, (tmp_path / "log").read_text()[-3000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    kill_tree(process.pid)
+    process.wait()
+    assert size(output) < N_TUPLES - len(bad)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert str(output) in done.stdout
+
+    good = [offset for offset in range(N_TUPLES) if offset not in bad]
+    expected, audit = cleaned_by_engine(table.take(good), rules=["zip_city: zipcode -> city"], window=None)
+    assert [origin(record)[1] for record in read(output)] == good
+    assert rows(output) == expected
+    found = audit_rows(output.beside("audit"))
+    assert [row["position"] for row in found] == [good[row["position"]] for row in audit]
+    assert [row["new_value"] for row in found] == [row["new_value"] for row in audit]
+    letters = read(output.beside("dead-letters"))
+    assert [origin(letter)[1] for letter in letters] == list(bad)
+    assert {letter.value for letter in letters} == {b"{"}
+
+
+def test_what_is_wrong_is_told(run: Run, broker: Broker, tmp_path: Path, rules: Path) -> None:
+    """Paths among topics, options for files, a missing schema or topic: told before anything is made."""
+    dirty = new_topic(broker, "told")
+    send(dirty, [b'{"id": 1, "zipcode": "1", "city": "Rome"}'])
+    output = dirty.beside("clean")
+
+    def problem(*more: object, **places: object) -> str:
+        given = {"input": dirty, "output": output, "checkpoint": tmp_path / "checkpoint", **places}
+        arguments = [argument for name, place in given.items() for argument in (f"--{name}", place)]
+        result = run("clean", "--rules", rules, "--id", "id", *arguments, *more)
+        assert result.exit_code == 2
+        return str(result.stderr)
+
+    schema = ("--schema", DDL)
+    assert "schema: records do not tell it" in problem()
+    assert "there is no such topic" in problem(*schema, input=broker.url("nowhere"))
+    assert "is a path, but another place is a topic" in problem(*schema, output=tmp_path / "out")
+    assert "is a path, but another place is a topic" in problem(*schema, input=tmp_path / "in")
+    assert "order by: --order-by is for files" in problem(*schema, "--order-by", "id")
+    assert "write key=value" in problem(*schema, "--kafka-option", "ssl")
+    assert "it does not name a topic" in problem(*schema, input="kafka://nowhere")
+    assert "is a directory, but the output is a topic" in problem(
+        *schema, "--rules-target", tmp_path / "rules"
+    )
+    assert "id: the schema has no column 'key'" in problem("--schema", "key2 int")
+    assert number_of_partitions(output) == 0
+
+
+def test_a_topic_is_cleaned_and_explained(run: Run, broker: Broker, tmp_path: Path, rules: Path) -> None:
+    """The command cleans what is there, once; a new checkpoint does not write it a second time."""
+    dirty = new_topic(broker, "command")
+    cities = [b"Rome", b"Rome", b"Rom"]
+    value = b'{"id": %d, "zipcode": "1", "city": "%s", "more": 1}'
+    send(dirty, [value % (number, city) for number, city in enumerate(cities)])
+    output = dirty.beside("clean")
+    command: list[object] = ["clean", "--rules", rules, "--input", dirty, "--output", output, "--id", "id"]
+    command += ["--schema", "id INT, zipcode STRING, city STRING", "--checkpoint"]
+    for _ in range(2):
+        result = run(*command, tmp_path / "checkpoint")
+        assert result.exit_code == 0, result.output
+    assert "nothing new to clean" in result.stdout
+    assert rows(output) == [{"id": n, "zipcode": "1", "city": "Rome"} for n in range(3)]
+    refused = run(*command, tmp_path / "another")
+    assert refused.exit_code == 2
+    assert "has records of another run" in refused.stderr

@@ -1,0 +1,179 @@
+"""A topic is cleaned into a topic as the engine has it; nothing is lost or doubled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from sparkbleach import ConfigError, clean
+from sparkbleach.kafka import Broker, Topic, TopicWriter, read_topic, topic_order
+from sparkbleach.kafka.client import Record, number_of_partitions, read
+from tests.kafka.records import (
+    COLUMNS,
+    DDL,
+    MALFORMED,
+    RULES,
+    audit_rows,
+    new_topic,
+    origin,
+    rows,
+    run,
+    send,
+    values,
+)
+from tests.spark.streams import WINDOW, cleaned_by_engine, tuples
+
+
+def cleaned(spark: SparkSession, topic: Topic, per_batch: int = 10_000) -> DataFrame:
+    """Return a topic, cleaned."""
+    stream = read_topic(spark, topic, DDL, id="id", records_per_batch=per_batch)
+    return clean(
+        stream,
+        RULES,
+        id="id",
+        order_by=topic_order(),
+        window=WINDOW,
+        quarantine=True,
+        egress_partitions=1,
+    )
+
+
+def by_engine(table: pa.Table) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return what the engine makes of a stream, nothing set aside."""
+    return cleaned_by_engine(table.select(COLUMNS), rules=RULES)
+
+
+def headers(record: Record) -> dict[str, bytes | None]:
+    """Return the headers of a record."""
+    return dict(record.headers)
+
+
+def test_one_partition_gives_what_the_engine_gives(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """Rows come out in order, repaired as by the engine, however micro-batches are cut; with key and headers.
+
+    What cannot be read goes to the dead-letter topic as it came, with the reason and the place, and keeps its
+    position: the position of a tuple is its offset.
+    """
+    table = tuples(500, seed=1).select(COLUMNS)
+    given: list[bytes | None] = list(values(table))
+    bad = {7 + 50 * number: malformed for number, malformed in enumerate(MALFORMED)}
+    for offset, (value, _) in bad.items():
+        given[offset] = value
+    topic = new_topic(broker, "dirty")
+    send(topic, given)
+    output = topic.beside("clean")
+    writer = TopicWriter(output, audit=output.beside("audit"), source=topic)
+    run(cleaned(spark, topic, per_batch=173), writer, tmp_path / "checkpoint")
+
+    nulls = pa.table({name: pa.nulls(1, table.schema.field(name).type) for name in COLUMNS}, table.schema)
+    seen = pa.concat_tables([nulls if at in bad else table.slice(at, 1) for at in range(500)])
+    all_rows, audit = by_engine(seen)
+    records = read(output)
+    good = [offset for offset in range(500) if offset not in bad]
+    assert rows(output) == [all_rows[offset] for offset in good]
+    assert audit_rows(output.beside("audit")) == audit
+    assert audit
+    assert [origin(record) for record in records] == [(0, offset) for offset in good]
+    assert [record.key for record in records] == [str(offset).encode() for offset in good]
+    came = read(topic)
+    for record in records:
+        found = headers(record)
+        assert found["trace"] == f"t{origin(record)[1]}".encode()
+        assert found["sparkbleach-timestamp"] == str(came[origin(record)[1]].timestamp_ms).encode()
+
+    letters = read(output.beside("dead-letters"))
+    assert [(origin(letter)[1], letter.value) for letter in letters] == [
+        (offset, value) for offset, (value, _) in bad.items()
+    ]
+    for letter, (offset, (_, reason)) in zip(letters, bad.items(), strict=True):
+        assert letter.key == str(offset).encode()
+        assert headers(letter)["sparkbleach-source"] == f"{topic.name}/0/{offset}".encode()
+        assert headers(letter)["trace"] == f"t{offset}".encode()
+        assert (letter.header("sparkbleach-reason") or "").startswith(reason)
+    assert (writer.rows, writer.quarantined, writer.repairs) == (len(good), len(bad), len(audit))
+
+
+def test_several_partitions_come_one_after_the_other(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """The order of a micro-batch is by partition, then by offset; records keep their partition."""
+    table = tuples(400, seed=2).select(COLUMNS)
+    topic = new_topic(broker, "many", 3)
+    send(topic, values(table))
+    output = topic.beside("clean")
+    writer = TopicWriter(output, audit=output.beside("audit"), source=topic)
+    run(cleaned(spark, topic), writer, tmp_path / "checkpoint")
+    assert number_of_partitions(output) == 3
+    order = [int((record.key or b"").decode()) for record in read(topic)]
+    expected, audit = by_engine(table.take(pa.array(order)))
+    assert sorted(order) == list(range(400))
+    assert rows(output) == expected
+    assert audit_rows(output.beside("audit")) == audit
+    assert [(record.partition, record.offset) for record in read(output)] == [
+        origin(record) for record in read(output)
+    ]
+
+
+def test_a_micro_batch_that_was_written_in_part_is_completed(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """What a crash has left of a micro-batch is not written again; what is missing is."""
+    table = tuples(300, seed=3).select(COLUMNS)
+    given: list[bytes | None] = list(values(table))
+    given[60] = given[160] = given[260] = b"?"
+    topic = new_topic(broker, "crash")
+    send(topic, given)
+    output = topic.beside("clean")
+
+    def go_on(fail_at: int | None) -> None:
+        writer = TopicWriter(output, audit=output.beside("audit"), source=topic)
+
+        def write(batch: DataFrame, batch_id: int) -> None:
+            if batch_id == fail_at:
+                writer(batch.where("_kafka.offset % 100 < 70 AND _kafka.offset % 5 != 2"), batch_id)
+                raise RuntimeError("crash")
+            writer(batch, batch_id)
+
+        run(cleaned(spark, topic, per_batch=100), write, tmp_path / "checkpoint")
+
+    for fail_at in (0, 2):
+        with pytest.raises(StreamingQueryException, match="crash"):
+            go_on(fail_at)
+    assert 200 < len(read(output)) < 297
+    go_on(None)
+    go_on(None)
+    nulls = pa.table({name: pa.nulls(1, table.schema.field(name).type) for name in COLUMNS}, table.schema)
+    seen = pa.concat_tables([nulls if at in (60, 160, 260) else table.slice(at, 1) for at in range(300)])
+    expected, audit = by_engine(seen)
+    assert sorted(rows(output), key=lambda row: row["id"]) == [
+        row for row in expected if row["id"] is not None
+    ]
+    assert audit_rows(output.beside("audit")) == audit
+    assert sorted(origin(letter)[1] for letter in read(output.beside("dead-letters"))) == [60, 160, 260]
+
+
+def test_what_is_wrong_is_refused_before_anything_is_written(spark: SparkSession, broker: Broker) -> None:
+    """A missing topic, a schema without the id, topics that are one: each is told with a remedy."""
+    missing = Topic.parse(broker.url("nowhere"))
+    with pytest.raises(ConfigError, match=r"nowhere: there is no such topic; create it"):
+        read_topic(spark, missing, DDL, id="id")
+    assert number_of_partitions(missing) == 0
+    topic = new_topic(broker, "wrong")
+    with pytest.raises(ConfigError, match="id: the schema has no column 'key'"):
+        read_topic(spark, topic, DDL, id="key")
+    with pytest.raises(ConfigError, match="'_kafka' is taken"):
+        read_topic(spark, topic, f"{DDL}, _kafka int", id="id")
+    with pytest.raises(ConfigError, match="it is used twice"):
+        TopicWriter(topic, source=topic)
+    with pytest.raises(ConfigError, match="not on the cluster of the output"):
+        TopicWriter(topic, audit="kafka://elsewhere:1/audit")
+    rows = spark.createDataFrame([(1,)], "id int")
+    with pytest.raises(ConfigError, match="the rows have no column _kafka"):
+        TopicWriter(topic.beside("clean"))(rows, 0)
