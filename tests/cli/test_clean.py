@@ -393,7 +393,7 @@ def test_a_bad_file_that_comes_later(
         pq.write_table(pa.table({"id": [1], "zip": [1], "city": ["a"]}), source / "a.parquet")
     else:
         (source / "a.csv").write_text(HEADER + "1,1,a\n")
-    open_input = files.open_input
+    open_input = files.open_input  # type: ignore[attr-defined]
 
     def then_spoil(*arguments: object, **options: object) -> object:
         found = open_input(*arguments, **options)  # type: ignore[arg-type]

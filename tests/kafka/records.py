@@ -61,7 +61,7 @@ def rows(topic: Topic) -> list[dict[str, Any]]:
 
 def audit_rows(topic: Topic) -> list[dict[str, Any]]:
     """Return the audit in a topic, in the order of the stream."""
-    return sorted(rows(topic), key=lambda row: (row["position"], row["attribute"]))
+    return sorted(rows(topic), key=lambda row: int(row["position"]))
 
 
 def run(cleaned: DataFrame, writer: Any, checkpoint: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from sparkbleach.kafka import Broker
 from sparkbleach.kafka.client import number_of_partitions, read, size
 from tests.cli.conftest import Run
-from tests.cli.conftest import run as run  # noqa: PLC0414 -- a fixture
+from tests.cli.conftest import run as run
 from tests.kafka.records import COLUMNS, DDL, audit_rows, new_topic, origin, rows, send, values
 from tests.spark.streams import cleaned_by_engine, tuples
 from tests.spark.test_crash import kill_tree

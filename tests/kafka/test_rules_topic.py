@@ -21,7 +21,7 @@ from tests.spark.streams import WINDOW, cleaned_by_engine, tuples
 
 DEADLINE_SECONDS = 1_800 if NIGHTLY else 300
 N_TUPLES = 500_000 if NIGHTLY else 3_000
-BATCH_TUPLES = 50_000 if NIGHTLY else 300
+BATCH_TUPLES = 50_000 if NIGHTLY else 750
 ADDED = {"id": "zip_client", "lhs": ["zipcode"], "rhs": "client"}
 
 
