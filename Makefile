@@ -36,11 +36,17 @@ format: $(READY) ## Format the code
 demo: $(READY) ## Clean a stream of generated shopping transactions on Spark
 	$(BIN)/sparkbleach demo
 
+demo-kafka: $(READY) ## Clean a topic into a topic while rules change, with a broker on this machine
+	$(BIN)/sparkbleach demo-kafka
+
 bench: $(READY) ## Measure throughput and latency on Spark (about ten minutes)
 	$(BIN)/python -m bench.spark
 
 bench-rules: $(READY) ## Measure what rule updates cost on Spark (about four minutes)
 	$(BIN)/python -m bench.rules
+
+bench-kafka: $(READY) ## Measure throughput from topic to topic (about three minutes)
+	$(BIN)/python -m bench.kafka
 
 bench-long: $(READY) ## Watch memory and checkpoint over 10 M tuples (about five minutes)
 	$(BIN)/python -m bench.long_run
@@ -52,4 +58,4 @@ clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-nightly lint format demo bench bench-rules bench-long bench-kernel clean
+.PHONY: help setup test test-nightly lint format demo demo-kafka bench bench-rules bench-kafka bench-long bench-kernel clean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import tempfile
 from pathlib import Path
@@ -45,7 +46,8 @@ def broker(
             here = directory or Path(temporary)
             with Broker(here, port, tell=lambda line: typer.echo(line, err=True)) as running:
                 typer.echo(f"a Kafka broker is at {running.servers}, its topics at {running.url('TOPIC')}")
-                signal.pause()
+                with contextlib.suppress(KeyboardInterrupt):
+                    signal.pause()
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
