@@ -12,6 +12,8 @@ from .controller import RuleController
 from .engine import Engine
 from .errors import (
     ConfigError,
+    DownloadError,
+    KafkaError,
     LimitError,
     RuleError,
     RuleWarning,
@@ -34,7 +36,9 @@ __all__ = [
     "SPARK_SETTINGS",
     "WILDCARD",
     "ConfigError",
+    "DownloadError",
     "Engine",
+    "KafkaError",
     "LimitError",
     "Rule",
     "RuleController",

@@ -97,7 +97,7 @@ def test_what_is_wrong_is_told(run: Run, broker: Broker, tmp_path: Path, rules: 
     assert "is a directory, but the output is a topic" in problem(
         *schema, "--rules-target", tmp_path / "rules"
     )
-    assert "id: the schema has no column 'key'" in problem("--schema", "key2 int")
+    assert "id: the schema has no column 'id'" in problem("--schema", "key int")
     assert number_of_partitions(output) == 0
 
 
@@ -115,6 +115,11 @@ def test_a_topic_is_cleaned_and_explained(run: Run, broker: Broker, tmp_path: Pa
         assert result.exit_code == 0, result.output
     assert "nothing new to clean" in result.stdout
     assert rows(output) == [{"id": n, "zipcode": "1", "city": "Rome"} for n in range(3)]
+    explained = run("explain", "2", "--audit", output.beside("audit"))
+    assert "city: 'Rom' -> 'Rome'" in explained.stdout
+    tried = run("check", "--rules", rules, "--input", dirty, "--id", "id")
+    assert tried.exit_code == 2
+    assert "rules are tried on files" in tried.stderr
     refused = run(*command, tmp_path / "another")
     assert refused.exit_code == 2
     assert "has records of another run" in refused.stderr

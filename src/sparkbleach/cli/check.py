@@ -76,6 +76,11 @@ def check(
             return
         if input is not None and id is None:
             raise ConfigError("id: a trial needs to know the column with each tuple's unique id; give --id")
+        if input is not None and options.is_topic(input):
+            raise ConfigError(
+                f"input: {input} is a topic, and rules are tried on files; give only --schema, "
+                "or add them to the stream with `sparkbleach rules add --shadow`"
+            )
         from .session import spark_session
 
         with spark_session(master, debug=debug) as session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,14 +34,15 @@ _JSON_COLUMNS = {
 def explain(
     id: Annotated[str, typer.Argument(help="The id of the tuple.", show_default=False)],
     audit: Annotated[
-        Path,
+        str,
         typer.Option(
             "--audit",
-            help="The directory with the audit that clean has written.",
-            metavar="DIR",
+            help="The directory, or the topic, with the audit that clean has written.",
+            metavar="DIR|TOPIC",
             show_default=False,
         ),
     ],
+    kafka_option: options.KafkaOption = None,
     debug: options.Debug = False,
 ) -> None:
     """Explain why the cells of a tuple were changed: the rules they broke, the candidates and their counts.
@@ -51,7 +53,10 @@ def explain(
     Example: `sparkbleach explain 3 --audit clean-audit`
     """
     with told(debug=debug):
-        rows = read_audit(audit, id)
+        if options.is_topic(audit):
+            rows = read_audit_topic(audit, id, options.kafka_options_of(kafka_option))
+        else:
+            rows = read_audit(Path(audit), id)
         if not rows:
             typer.echo(f"no cell of tuple {id} was changed")
             return
@@ -106,6 +111,22 @@ def read_audit(directory: Path, id: str) -> list[dict[str, Any]]:
                     f"audit: {directory} is not an audit that clean has written ({problem}); check the path"
                 ) from error
     return sorted(rows, key=lambda row: int(row["position"]))
+
+
+def read_audit_topic(address: str, id: str, kafka: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the audit rows of a tuple that a topic has, by position and then as they were written.
+
+    Raises:
+        ConfigError: If there is no such topic.
+        KafkaError: If the cluster cannot be reached.
+    """
+    from ..kafka.client import check_exists, read
+    from ..kafka.topic import Topic
+
+    topic = Topic.parse(address, kafka)
+    check_exists(topic)
+    rows = [json.loads(record.value or b"{}") for record in read(topic)]
+    return sorted((row for row in rows if str(row.get("id")) == id), key=lambda row: int(row["position"]))
 
 
 def in_words(row: dict[str, Any]) -> list[str]:

@@ -33,8 +33,8 @@ class TopicWriter:
     was set aside goes to the dead-letter topic as it came. Every record gets headers: `sparkbleach-source`
     is the topic, the partition and the offset that it came from, `sparkbleach-timestamp` its time there in
     milliseconds, `sparkbleach-batch` the stream and the micro-batch, `sparkbleach-reason` why it is a dead
-    letter. The first micro-batch after a start may have been written in part before a crash: what the topics
-    already have of it is not written again.
+    letter. A micro-batch that does not follow one that this writer has written to its end may have been
+    written in part before a crash: what the topics already have of it is not written again.
 
     Args:
         output: The topic for clean rows; it is created if it does not exist, like the others.
@@ -80,7 +80,8 @@ class TopicWriter:
         self._n_partitions = n_partitions
         self._records: Column | None = None
         self._columns: list[str] = []
-        self._first = True
+        #: the stamp of the last micro-batch that was written to its end
+        self._done = ""
         self._sizes = {topic.name: size(topic) for topic in self.topics}
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -93,10 +94,11 @@ class TopicWriter:
         if self._records is None or batch.columns != self._columns:
             self._check(batch)
             self._records, self._columns = self._record_column(batch), batch.columns
-        stream = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        stamp = f"{stream.replace('-', '')[:_STREAM_CHARS]}/{batch_id}"
+        query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
+        stream = query.replace("-", "")[:_STREAM_CHARS]
+        stamp = f"{stream}/{batch_id}"
         records = batch.select(F.explode(self._records).alias("record")).select("record.*")
-        if self._first:
+        if self._done != f"{stream}/{batch_id - 1}":
             records = self._without_written(records, stamp)
         written = records.select(
             "topic",
@@ -106,7 +108,7 @@ class TopicWriter:
             F.concat("headers", _headers({BATCH: F.lit(stamp)})).alias("headers"),
         )
         written.write.format("kafka").options(**self.output.spark_options()).mode("append").save()
-        self._first = False
+        self._done = stamp
 
     @property
     def rows(self) -> int:
@@ -145,7 +147,6 @@ class TopicWriter:
                 f"TopicWriter: the rows have no column {REPAIRS} to make an audit of; "
                 "leave audit out, or call clean(…, audit=True)"
             )
-
         if CONTROL in batch.columns and self.control is None:
             raise ConfigError(
                 f"TopicWriter: the rows have the column {CONTROL}, but no log for what became of rule "
