@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..kernel.clean import CONSTANT_BROKEN, NO_CONSTANT, Cells
 from ..kernel.repair import Repairs
 from ..kernel.table import NONE
 from ..kernel.values import Values
 from .apply import Constants, LiveRule
-from .encode import decode, plain, render, take
+from .encode import decode, from_canonical, plain, render, take
 
 CANDIDATE = pa.struct(
     [pa.field("value", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
@@ -147,6 +148,88 @@ def repaired_column(
     return RepairedColumn(
         attribute, version, applied, rows, rows + position, new, pa.RecordBatch.from_pydict(why)
     )
+
+
+def decided_column(
+    type: pa.DataType,
+    attribute: str,
+    rules: Sequence[LiveRule],
+    cells: Cells,
+    constants: Constants | None,
+    decisions: pa.RecordBatch,
+    position: int,
+    version: int,
+) -> tuple[RepairedColumn | None, NDArray[np.bool_]]:
+    """Turn an aggregator's decisions on an attribute into new cells and the reasons for them.
+
+    Args:
+        type: The attribute's type.
+        attribute: Its name.
+        rules: Its rules, earlier ones first.
+        cells: The cells of the batch, as they came.
+        constants: What pattern tableaux say.
+        decisions: Messages about tuples of the batch only.
+        position: Where the batch begins in the stream.
+        version: The version of the rule set.
+
+    Returns:
+        The repairs, and by tuple and rule whether it is violated.
+    """
+    n = cells.constant.size
+    decided = decisions.column("position").to_numpy() - position
+    violated = np.zeros((n, len(rules)), np.bool_)
+    serials = decisions.column("violated")
+    which_rule = np.searchsorted([live.serial for live in rules], serials.flatten().to_numpy())
+    violated[np.repeat(decided, np.diff(serials.offsets.to_numpy())), which_rule] = True
+    if cells.broken.size:
+        violated |= cells.broken.T
+    changed = np.zeros(n, np.bool_)
+    changed[decided] = decisions.column("changed").to_numpy(zero_copy_only=False)
+    changed &= cells.constant == NO_CONSTANT
+    rows = np.flatnonzero(changed | (cells.constant == CONSTANT_BROKEN))
+    if not rows.size:
+        return None, violated
+    by_constant = ~changed[rows]
+    at = np.full(n, -1)
+    at[decided] = np.arange(decided.size)
+    at = at[rows]
+    known = take_rows(decisions, np.maximum(at, 0)) if decided.size else decisions
+    lengths = np.zeros(rows.size, np.int64)
+    if decided.size:
+        lengths = np.where(at < 0, 0, np.diff(known.column("values").offsets.to_numpy()))
+    ends = np.cumsum(lengths)
+    told = decisions if not decided.size else take_rows(known, np.flatnonzero(at >= 0))
+    values = from_canonical(told.column("values").flatten(), type)
+    counts = told.column("counts").flatten()
+    groups = np.zeros(rows.size, np.int64)
+    groups[at >= 0] = told.column("groups").to_numpy()
+    confidence = np.ones(rows.size)
+    best = (ends - lengths)[~by_constant]
+    if best.size:
+        total = known.column("total").to_numpy()[~by_constant]
+        confidence[~by_constant] = counts.to_numpy()[best] / total
+    new = take(values, best)
+    overruled: list[list[str]] = [[] for _ in rows]
+    if constants is not None and by_constant.any():
+        winners = [constants.scalars[constants.winner[row]] for row in rows[by_constant]]
+        order = np.where(by_constant, np.cumsum(by_constant) - 1 + len(new), np.cumsum(~by_constant) - 1)
+        new = take(pa.concat_arrays([new, *(pa.repeat(scalar, 1) for scalar in winners)]), order)
+        overruled = [
+            constants.overruled(int(row)) if constant else []
+            for row, constant in zip(rows, by_constant, strict=True)
+        ]
+    why = {
+        "rules": _rule_lists(violated[rows], rules),
+        "candidates": pa.ListArray.from_arrays(
+            _offsets(lengths), pa.StructArray.from_arrays([values, counts], names=["value", "count"])
+        ),
+        "confidence": pa.array(confidence),
+        "groups": pa.array(groups),
+        "decided_by": pa.array(["count", "constant"]).take(pa.array(by_constant.astype(np.int8))),
+        "overruled": pa.array(overruled, pa.list_(pa.string())),
+    }
+    column = RepairedColumn(attribute, version, rows, rows + position, new, pa.RecordBatch.from_pydict(why))
+    return column, violated
 
 
 def replace_cells(batch: pa.RecordBatch, repaired: Sequence[RepairedColumn]) -> pa.RecordBatch:
