@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -182,7 +184,8 @@ class DistributedEngine:
         parts.append(self._read(batch, first, first + batch.num_rows))
         clock = Clock(first, self.position, tuple(self._deletions))
         self._deletions = []
-        decisions = self._run(parts, clock)
+        with _uncollected():
+            decisions = self._run(parts, clock)
         clean, audit = zip(*(self._finish(part, decisions) for part in parts), strict=True)
         return pa.concat_batches(clean), pa.concat_batches(audit)
 
@@ -285,6 +288,18 @@ class DistributedEngine:
             "repair": self.repair_workers,
         }
         return {f"{name} {i}": worker for name, stage in stages.items() for i, worker in enumerate(stage)}
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector away: workers make no cycles, and it would look at all their objects."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def to(worker: int, envelopes: Iterable[Envelope], *kinds: str) -> list[Envelope]:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import random
+import warnings
+from collections.abc import Iterable
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkbleach import Rule
 from sparkbleach.distributed import DistributedEngine
+from sparkbleach.stage.messages import Envelope
+from sparkbleach.update import RuleUpdate
+from tests.naive.reference import NaiveRule
 from tests.property.streams import Case, Pair, cases
+from tests.property.test_simulation import simulate
+
+EXACT = ("basic", "dr", "hinge")
+TOPOLOGIES = st.fixed_dictionaries(
+    {"detect_workers": st.integers(1, 3), "repair_workers": st.sampled_from([1, 2, 3, 5])}
+)
 
 
 class DistributedPair(Pair):
@@ -27,25 +41,271 @@ class DistributedPair(Pair):
     def restore(self) -> None:
         """Replace the engine by one that is restored from its state."""
         saved = self.engine.save()
-        self.engine = DistributedEngine(**self.options, **self.topology)
+        self.engine = self.new_engine(**self.options)
         self.engine.load(*saved)
 
     def check(self) -> None:
-        """Check nothing between two steps."""
+        """Check that all workers know the same subgraphs, whose counts are those of their super cells."""
+        check_workers(self.engine)
 
 
-TOPOLOGIES = st.fixed_dictionaries(
-    {
-        "detect_workers": st.integers(1, 3),
-        "repair_workers": st.sampled_from([1, 2, 3, 5]),
-    }
-)
+def check_workers(engine: DistributedEngine) -> None:
+    """Check what must be true of repair workers between two micro-batches."""
+    seen: dict[str, set[frozenset[bytes]]] = {}
+    for worker in engine.repair_workers:
+        for attribute, graph in worker._graphs.items():
+            subgraphs = {id(group.subgraph): group.subgraph for group in graph.graph.values()}
+            found = {frozenset(group.key for group in subgraph.groups) for subgraph in subgraphs.values()}
+            assert seen.setdefault(attribute, found) == found
+            # A graph that is built anew from what was saved is the same.
+            again = type(graph).load(graph.basic, graph.vote, graph.save(worker._types[attribute]))
+            assert set(again.cells) == set(graph.cells)
+            assert set(again.groups) == set(graph.groups)
+            for key, group in graph.graph.items():
+                other = again.graph[key].subgraph
+                assert group.subgraph is not None
+                assert other is not None
+                assert {one.key for one in group.subgraph.groups} == {one.key for one in other.groups}
+                assert group.subgraph.counts == other.counts
 
 
-@pytest.mark.parametrize("coordination", ["basic", "dr", "hinge"])
+@pytest.mark.parametrize("coordination", EXACT)
+@settings(max_examples=settings().max_examples // 3)
 @given(cases(), TOPOLOGIES)
 def test_equals_reference(coordination: str, case: Case, topology: dict[str, int]) -> None:
     """Every cell and every audit row is the reference's, after every step."""
     pair = DistributedPair(case, coordination=coordination, **topology)
     for step in case.steps:
         pair.step(step)
+
+
+@pytest.mark.parametrize("coordination", EXACT)
+@pytest.mark.parametrize("windowing", ["bleach", "basic"])
+@settings(max_examples=settings().max_examples // 12)
+@given(seed=st.integers(0, 2**32), topology=TOPOLOGIES)
+def test_long_streams_equal_reference(
+    windowing: str, coordination: str, seed: int, topology: dict[str, int]
+) -> None:
+    """Every cell and every audit row of a long stream is the reference's."""
+    simulate(
+        seed,
+        windowing,
+        "class",
+        200,
+        lambda case: DistributedPair(case, coordination=coordination, **topology),
+    )
+
+
+@settings(max_examples=settings().max_examples // 6)
+@given(cases(), st.sampled_from([*EXACT, "ir"]), TOPOLOGIES, st.integers(0, 2**32))
+def test_updates_within_a_micro_batch(
+    case: Case, coordination: str, topology: dict[str, int], seed: int
+) -> None:
+    """Rules that come and go between the tuples of a micro-batch do so as between two micro-batches."""
+    if coordination == "ir":  # whose results depend on where micro-batches begin
+        topology = {**topology, "repair_workers": 1}
+    rng = random.Random(seed)  # noqa: S311 - a simulation
+    pair = DistributedPair(case, coordination=coordination, **topology)
+    position = 0
+    rows: list[dict[str, Any]] = []
+    updates: list[RuleUpdate] = []
+    audits: list[dict[str, Any]] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # random rules may say the same thing
+        whole = pair.new_engine(**pair.options)
+        for step in case.steps:
+            match step:
+                case ("tuples", batch):
+                    rows += batch
+                    position += len(batch)
+                    audits += pair.engine.process(pa.RecordBatch.from_pylist(batch, case.schema))[
+                        1
+                    ].to_pylist()
+                case ("add", (rule, _)):
+                    updates.append(RuleUpdate(position, rule=rule))
+                    pair.engine.add_rule(rule)
+                case ("delete", which) if pair.engine.rules:
+                    id = pair.engine.rules[which % len(pair.engine.rules)].id
+                    updates.append(RuleUpdate(position, delete=id))
+                    pair.engine.delete_rule(id)
+            if rng.random() < 0.3:
+                _, audit = whole.process(pa.RecordBatch.from_pylist(rows, case.schema), updates)
+                assert audit.to_pylist() == audits
+                rows, updates, audits = [], [], []
+        _, audit = whole.process(pa.RecordBatch.from_pylist(rows, case.schema), updates)
+    assert audit.to_pylist() == audits
+    assert whole.violations == pair.engine.violations
+    assert whole.version == pair.engine.version
+
+
+class LatePair(DistributedPair):
+    """RW-ir and, instead of the reference, RW-dr: they may differ where a link comes a micro-batch late."""
+
+    def __init__(self, case: Case, batch_tuples: int | None, **topology: Any) -> None:
+        super().__init__(case, coordination="ir", **topology)
+        self.batch_tuples = batch_tuples
+        self.exact = DistributedPair(case, coordination="dr", **topology)
+        self.links: list[tuple[str, int]] = []
+        self.differences = 0
+        watched = self.exact.engine.coordinator
+
+        def process(envelopes: Iterable[Envelope]) -> list[Envelope]:
+            envelopes = list(envelopes)
+            for message in envelopes:
+                self.links += [(message.attribute, n) for n in message.batch.column("position").to_pylist()]
+            return list(type(watched).process(watched, envelopes))
+
+        watched.process = process
+
+    def step(self, step: Any) -> None:
+        """Do the same with both; leave out restoring, which other tests do."""
+        if step[0] != "restore":
+            super().step(step)
+
+    def tuples(self, batch: list[dict[str, Any]]) -> None:
+        """Clean a batch with both and compare."""
+        size = self.batch_tuples or max(1, len(batch))
+        for first in range(0, len(batch), size):
+            self.compare(batch[first : first + size])
+
+    def compare(self, batch: list[dict[str, Any]]) -> None:
+        """Check that each difference comes from a link that was found in this micro-batch."""
+        schema = self.case.schema
+        self.links.clear()
+        _, late = self.engine.process(pa.RecordBatch.from_pylist(batch, schema))
+        _, exact = self.exact.engine.process(pa.RecordBatch.from_pylist(batch, schema))
+        for t in batch:
+            self.reference.process(t)
+        found = [{(row["attribute"], row["position"]): row for row in a.to_pylist()} for a in (late, exact)]
+        for attribute, position in found[0].keys() | found[1].keys():
+            if found[0].get((attribute, position)) != found[1].get((attribute, position)):
+                self.differences += 1
+                assert any(linked == attribute and n <= position for linked, n in self.links)
+        # What came late has come: from here on both know the same.
+        for one, other in zip(self.engine.repair_workers, self.exact.engine.repair_workers, strict=True):
+            for attribute, graph in one._graphs.items():
+                assert subgraphs_of(graph) == subgraphs_of(other._graphs[attribute])
+
+    def check(self) -> None:
+        """Keep the exact engine's rules the same."""
+        super().check()
+        live = {rule.id: rule for rule in self.engine.rules}
+        for rule in self.exact.engine.rules:
+            if rule.id not in live:
+                self.exact.engine.delete_rule(rule.id)
+        known = {rule.id for rule in self.exact.engine.rules}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for id, rule in live.items():
+                if id not in known:
+                    self.exact.engine.add_rule(rule)
+
+
+def subgraphs_of(graph: Any) -> dict[bytes, tuple[frozenset[bytes], dict[Any, int]]]:
+    """Return the subgraph of each group: its groups and its counts."""
+    return {
+        key: (frozenset(one.key for one in group.subgraph.groups), group.subgraph.counts)
+        for key, group in graph.graph.items()
+    }
+
+
+@settings(max_examples=settings().max_examples // 12)
+@given(cases(), TOPOLOGIES)
+def test_ir_with_one_worker_equals_reference(case: Case, topology: dict[str, int]) -> None:
+    """RW-ir is exact when there is no other worker to hear from."""
+    pair = DistributedPair(case, coordination="ir", **{**topology, "repair_workers": 1})
+    for step in case.steps:
+        pair.step(step)
+
+
+@pytest.mark.parametrize("batch_tuples", [1, None])
+@pytest.mark.parametrize("windowing", ["bleach", "basic"])
+@settings(max_examples=settings().max_examples // 15)
+@given(seed=st.integers(0, 2**32), workers=st.integers(2, 5))
+def test_ir_differs_only_by_links_of_the_same_micro_batch(
+    windowing: str, batch_tuples: int | None, seed: int, workers: int
+) -> None:
+    """A repair of RW-ir differs only if a link was found since its micro-batch began.
+
+    With micro-batches of one tuple: only if it is that tuple which lets a group enter the graph, and the old
+    cell that links the group is held by another worker. After each micro-batch both know the same subgraphs.
+    """
+    simulate(seed, windowing, "class", 150, lambda case: LatePair(case, batch_tuples, repair_workers=workers))
+
+
+def by_hand(windowing: str, window: tuple[int, int] | None, fill: bool) -> Case:
+    """Return a case with the rules k -> v, g -> v and h -> v."""
+    types = {"k": pa.int64(), "g": pa.int64(), "h": pa.int64(), "v": pa.string()}
+    rules = [
+        (Rule(x, x, "v", nulls="fill" if fill else "ignore"), NaiveRule(x, (x,), "v", fill=fill))
+        for x in ("k", "g", "h")
+    ]
+    return Case(types, rules, window, windowing, "class", [])
+
+
+def tuples_by_hand(*rows: tuple[int | None, int | None, int | None, str | None]) -> list[dict[str, Any]]:
+    """Return tuples."""
+    return [{"n": None, "k": k, "g": g, "h": h, "v": v} for k, g, h, v in rows]
+
+
+@pytest.mark.parametrize("coordination", EXACT)
+@pytest.mark.parametrize("windowing", ["bleach", "basic"])
+def test_a_null_lets_two_groups_enter_but_links_nothing(coordination: str, windowing: str) -> None:
+    """Groups that enter with a null cell are linked by an old cell only, wherever that is held."""
+    pair = DistributedPair(
+        by_hand(windowing, None, fill=True), coordination=coordination, repair_workers=2, detect_workers=2
+    )
+    pair.step(("tuples", tuples_by_hand((1, 1, None, "x"), (None, 1, None, "x"), (1, 1, None, None))))
+    pair.step(("tuples", tuples_by_hand((1, None, None, "y"))))
+    pair = DistributedPair(
+        by_hand(windowing, None, fill=True), coordination=coordination, repair_workers=2, detect_workers=2
+    )
+    pair.step(("tuples", tuples_by_hand((1, None, None, "x"), (None, 1, None, "x"), (1, 1, None, None))))
+    pair.step(("tuples", tuples_by_hand((1, None, None, "y"), (None, 1, None, "x"), (1, None, None, "x"))))
+    pair.step(("tuples", tuples_by_hand((1, None, None, "y"))))
+
+
+@pytest.mark.parametrize("coordination", EXACT)
+@pytest.mark.parametrize("repair_workers", [1, 2, 3])
+def test_a_cell_that_left_window_and_graph_links_nothing(coordination: str, repair_workers: int) -> None:
+    """A hinge whose cells are in neither is forgotten, though two of its groups live on and enter later."""
+    pair = DistributedPair(
+        by_hand("bleach", (8, 4), fill=False), coordination=coordination, repair_workers=repair_workers
+    )
+    idle = (None, None, None, "x")
+    pair.step(("tuples", tuples_by_hand((1, 1, 1, "x"), (1, None, None, "y"), idle, idle)))
+    pair.step(("tuples", tuples_by_hand(*[(None, 1, None, "x"), (None, None, 1, "x")] * 2)))
+    pair.step(("tuples", tuples_by_hand((None, 1, None, "z"), (None, None, 1, "z"))))
+
+
+def test_only_the_best_candidates_travel_if_asked() -> None:
+    """With `top`, each worker proposes its best candidates; totals stay exact."""
+    case = by_hand("bleach", None, fill=False)
+    engine = DistributedEngine(
+        case.schema, [rule for rule, _ in case.rules], window=None, repair_workers=2, top=1
+    )
+    values = ["x", "x", "x", "x", "y", "z", "z"]
+    batch = pa.RecordBatch.from_pylist(tuples_by_hand(*((1, None, None, v) for v in values)), case.schema)
+    _, audit = engine.process(batch)
+    last = audit.to_pylist()[-1]
+    assert (last["new_value"], last["confidence"]) == ("x", 4 / 7)
+    assert last["candidates"] == [{"value": "x", "count": 4}]
+
+
+@pytest.mark.parametrize(
+    ("coordination", "received", "sent"), [("basic", 6, 6), ("dr", 1, 2), ("ir", 1, 2), ("hinge", 0, 0)]
+)
+def test_coordination_messages(coordination: str, received: int, sent: int) -> None:
+    """RW-basic asks for each violating cell, RW-dr and RW-ir where an old cell links, RW-hinge never."""
+    pair = DistributedPair(
+        by_hand("bleach", None, fill=False), coordination=coordination, repair_workers=2, detect_workers=2
+    )
+    engine = pair.engine
+    batch = tuples_by_hand(
+        (1, 1, None, "x"),
+        (1, None, None, "y"),  # k enters; nothing else is in the graph
+        (1, 1, None, "x"),  # violates k only
+        (None, 1, None, "y"),  # g enters with an old cell that is in the graph through k
+    )
+    engine.process(pa.RecordBatch.from_pylist(batch, pair.case.schema))
+    assert (engine.coordinator.received, engine.coordinator.sent) == (received, sent)

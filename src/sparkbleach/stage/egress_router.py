@@ -42,6 +42,9 @@ class EgressRouter:
     def __init__(self, repair_workers: int, tell_hinges: bool) -> None:
         self.repair_workers = repair_workers
         self.tell_hinges = tell_hinges
+        #: cells so far, and how often they were sent to a repair worker
+        self.received = 0
+        self.sent = 0
 
     def process(self, envelopes: Iterable[Envelope]) -> list[Envelope]:
         """Join the verdicts of a micro-batch."""
@@ -82,10 +85,12 @@ class EgressRouter:
             schema=cells_schema(value.type),
         )
         sent = []
+        self.received += len(positions)
         owner = positions % self.repair_workers
         for worker in range(self.repair_workers):
             mine = stored & (owner == worker)
             rows = np.flatnonzero(mine | everywhere)
+            self.sent += rows.size
             if rows.size:
                 batch = _masked(cells.take(pa.array(rows)), mine[rows])
                 sent.append(Envelope(CELLS, worker, attribute, batch))

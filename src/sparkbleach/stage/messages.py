@@ -224,8 +224,8 @@ class Inbox:
         """The attributes that there are messages about."""
         return sorted({attribute for _, attribute in self._batches if attribute})
 
-    def get(self, kind: str, attribute: str) -> pa.RecordBatch | None:
-        """Return all messages of a kind about an attribute by position; None if there are none."""
+    def get(self, kind: str, attribute: str, in_order: bool = True) -> pa.RecordBatch | None:
+        """Return all messages of a kind about an attribute, by position if asked; None if there are none."""
         batches = self._batches.get((kind, attribute))
         if batches is None:
             return None
@@ -233,7 +233,7 @@ class Inbox:
         if len(batches) > 1:
             batch = pa.concat_batches(batches)
         positions = batch.column("position").to_numpy()
-        if np.all(positions[:-1] <= positions[1:]):
+        if not in_order or np.all(positions[:-1] <= positions[1:]):
             return batch
         return batch.take(pa.array(np.argsort(positions, kind="stable")))
 
@@ -306,6 +306,13 @@ def joined(cells: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
         lengths.size,
         [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(cells))],
     )
+
+
+def lists(lengths: Sequence[int] | NDArray[np.int64], items: pa.Array) -> pa.Array:
+    """Return a column of lists from their lengths and all their items."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), items)
 
 
 def rows(names: Sequence[str], found: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from .messages import (
     CELLS,
     ENTERS,
     IN_GRAPH,
+    KEY_BYTES,
     LINKS,
     PROPOSALS,
     REMOVED,
@@ -22,13 +24,11 @@ from .messages import (
     Inbox,
     Segment,
     keys_of,
+    lists,
     proposals_schema,
-    rows,
     serial_bytes,
 )
 from .violation_graph import ViolationGraph
-
-Proposal = tuple[int, int, int, list[Any], list[int]]
 
 
 class RepairWorker:
@@ -69,16 +69,16 @@ class RepairWorker:
         segments = list(inbox.clock.segments(self.window))
         sent = []
         for attribute in sorted({*inbox.attributes, *self._graphs}):
+            batch = inbox.get(CELLS, attribute)
             graph = self._graphs.get(attribute)
             if graph is None:
+                if batch is None:  # news of groups that no cell here is in
+                    continue
                 graph = self._graphs[attribute] = ViolationGraph(self.basic, self.vote)
-            batch = inbox.get(CELLS, attribute)
-            if batch is not None:
                 self._types[attribute] = batch.schema.field("value").type
             proposals = self._repair(graph, segments, inbox, attribute, batch)
-            if proposals:
-                schema = proposals_schema(self._types[attribute])
-                sent.append(Envelope(PROPOSALS, 0, attribute, rows(schema.names, proposals, schema)))
+            if proposals.positions:
+                sent.append(Envelope(PROPOSALS, 0, attribute, proposals.batch(self._types[attribute])))
         return sent
 
     def _repair(
@@ -88,7 +88,7 @@ class RepairWorker:
         inbox: Inbox,
         attribute: str,
         batch: pa.RecordBatch | None,
-    ) -> list[Proposal]:
+    ) -> Proposals:
         cells = Cursor(batch, "position", "groups", "verdicts", "stored", "value")
         removals = Cursor(inbox.get(REMOVED, attribute), "group")
         cursor = Cursor(inbox.get(LINKS, attribute), "position", "groups", "pane")
@@ -96,7 +96,7 @@ class RepairWorker:
         for position, keys, pane in cursor.until(segments[-1].end):
             links.setdefault(position, []).append((keys, pane))
         gone: dict[bytes, int] = {}
-        proposals: list[Proposal] = []
+        proposals = Proposals()
         for segment in segments:
             for serial in segment.deleted:
                 gone[serial_bytes(serial)] = segment.first
@@ -134,45 +134,35 @@ class RepairWorker:
         segment: Segment,
         cells: Cursor,
         links: dict[int, list[tuple[bytes, int]]],
-        proposals: list[Proposal],
+        proposals: Proposals,
     ) -> None:
         pane = segment.pane
         for position, groups, verdicts, stored, value in cells.until(segment.end):
             if value is not None:
                 graph.join(groups, value, pane)
-            if not any(verdicts):
+            told = verdict_of(verdicts)
+            if told is None:
                 continue
-            keys = keys_of(groups)
-            told = list(zip(keys, verdicts, strict=True))
-            for key, verdict in told:
-                if verdict & ENTERS:
-                    graph.enter(key)
-            if value is not None:
-                graph.link(keys)
-            elif stored:
+            for place in told.entering:
+                graph.enter(groups[place])
+            if value is None and stored:
                 graph.tell(groups, pane)
             for hinge, at in links.get(position, ()):
                 graph.tell(hinge, at)
+            if not told.violated:
+                continue
             # A cell that is not stored links nothing: it asks the groups that it violates, each by itself.
-            wanted = IN_GRAPH if stored else VIOLATED
-            if any(verdict & VIOLATED for verdict in verdicts):
-                counts, n_groups = graph.candidates(key for key, verdict in told if verdict & wanted)
-                if counts:
-                    proposals.append(self._proposal(position, counts, n_groups))
-
-    def _proposal(self, position: int, counts: dict[Any, int], n_groups: int) -> Proposal:
-        total = sum(counts.values())
-        if self.top is not None and len(counts) > self.top:
-            best = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: self.top]
-            counts = dict(best)
-        return position, n_groups, total, list(counts), list(counts.values())
+            counts, n_groups = graph.candidates(
+                [groups[place] for place in (told.in_graph if stored else told.violated)], stored
+            )
+            if counts:
+                proposals.add(position, counts, n_groups, self.top)
 
     def save(self) -> dict[str, pa.RecordBatch]:
         """Return all state, as record batches by attribute and name."""
         return {
             f"{attribute}/{name}": batch
             for attribute, graph in self._graphs.items()
-            if attribute in self._types
             for name, batch in graph.save(self._types[attribute]).items()
         }
 
@@ -186,3 +176,59 @@ class RepairWorker:
         self._graphs = {
             name: ViolationGraph.load(self.basic, self.vote, part) for name, part in parts.items()
         }
+
+
+class Verdict(NamedTuple):
+    """What all verdicts on a tuple come down to; a place is where a group's key lies in its set."""
+
+    in_graph: tuple[slice, ...]
+    violated: tuple[slice, ...]
+    entering: tuple[slice, ...]
+
+
+@cache
+def verdict_of(verdicts: bytes) -> Verdict | None:
+    """Return the places of groups with each flag; None if no group is in the graph."""
+    if not any(verdicts):
+        return None
+    places = [slice(i * KEY_BYTES, (i + 1) * KEY_BYTES) for i in range(len(verdicts))]
+    return Verdict(
+        *(
+            tuple(place for place, verdict in zip(places, verdicts, strict=True) if verdict & flag)
+            for flag in (IN_GRAPH, VIOLATED, ENTERS)
+        )
+    )
+
+
+class Proposals:
+    """The proposals of a worker about one attribute, column by column."""
+
+    def __init__(self) -> None:
+        self.positions: list[int] = []
+        self.groups: list[int] = []
+        self.totals: list[int] = []
+        self.lengths: list[int] = []
+        self.values: list[Any] = []
+        self.counts: list[int] = []
+
+    def add(self, position: int, counts: dict[Any, int], n_groups: int, top: int | None) -> None:
+        """Propose candidates for a cell: the best `top` of them, or all."""
+        self.positions.append(position)
+        self.groups.append(n_groups)
+        self.totals.append(sum(counts.values()))
+        if top is not None and len(counts) > top:
+            counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:top])
+        self.lengths.append(len(counts))
+        self.values += counts
+        self.counts += counts.values()
+
+    def batch(self, value: pa.DataType) -> pa.RecordBatch:
+        """Return them as messages."""
+        columns = [
+            pa.array(self.positions, pa.int64()),
+            pa.array(self.groups, pa.int64()),
+            pa.array(self.totals, pa.int64()),
+            lists(self.lengths, pa.array(self.values, value)),
+            lists(self.lengths, pa.array(self.counts, pa.int64())),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=proposals_schema(value))

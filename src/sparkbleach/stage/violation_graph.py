@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from .hinges import Hinges
-from .messages import keys_of, listed, rows, serial_bytes
+from .messages import KEY_BYTES, keys_of, listed, rows, serial_bytes
 
 
 class Group:
@@ -87,6 +87,8 @@ class ViolationGraph:
             cell = self.cells[keys, value] = SuperCell(keys, tuple(map(self._group, keys_of(keys))), value)
             for group in cell.groups:
                 group.cells.add(cell)
+            if cell.anchor is not None and not self.vote:
+                self._merge(*[group for group in cell.groups if group.subgraph is not None])
         cell.window[pane] = cell.window.get(pane, 0) + 1
         if cell.anchor is not None:
             cell.cumulative += 1
@@ -113,8 +115,10 @@ class ViolationGraph:
 
     def tell(self, keys: bytes, pane: int) -> None:
         """Learn that a cell of some worker lies in exactly these groups."""
-        self.hinges.add(keys, pane)
-        self.link(keys_of(keys))
+        # What is known already has been linked, too: here, when a group entered, or after a split.
+        if self.hinges.panes.get(keys, -1) < pane and len(keys) > KEY_BYTES:
+            self.hinges.add(keys, pane)
+            self.link(keys_of(keys))
 
     def link(self, keys: Iterable[bytes]) -> None:
         """Merge the subgraphs of those of these groups that are in the graph."""
@@ -145,24 +149,28 @@ class ViolationGraph:
         self._remove({key for key in known if key.startswith(prefix)})
         self.hinges.prune(start, () if self.basic else self.graph)
 
-    def candidates(self, keys: Iterable[bytes]) -> tuple[dict[Any, int], int]:
+    def candidates(self, keys: list[bytes], linked: bool) -> tuple[dict[Any, int], int]:
         """Count the worker's cells by value in the subgraphs that these groups of the graph are in.
+
+        Args:
+            keys: The groups.
+            linked: Whether a cell lies in all of them, so that their subgraph is one.
 
         Returns:
             The counts, each super cell once, and how many groups they are over.
         """
+        first = self.graph[keys[0]].subgraph
+        if first is not None and (len(keys) == 1 or (linked and not self.vote)):
+            return first.counts, len(first.groups)
         groups = [self.graph[key] for key in keys]
-        subgraphs = list({id(group.subgraph): group.subgraph for group in groups if group.subgraph}.values())
-        n_groups = sum(len(subgraph.groups) for subgraph in subgraphs)
-        if len(subgraphs) == 1:
-            return subgraphs[0].counts, n_groups
         if self.vote:
-            return self._votes(groups), n_groups
+            return self._votes(groups), len(groups)
         counts: dict[Any, int] = {}
+        subgraphs = list({id(group.subgraph): group.subgraph for group in groups if group.subgraph}.values())
         for subgraph in subgraphs:
             for value, count in subgraph.counts.items():
                 counts[value] = counts.get(value, 0) + count
-        return counts, n_groups
+        return counts, sum(len(subgraph.groups) for subgraph in subgraphs)
 
     def _votes(self, groups: list[Group]) -> dict[Any, int]:
         """Count over several groups: all of the largest, and what the others have beside it."""
@@ -295,7 +303,10 @@ class ViolationGraph:
 
 def anchor_of(groups: Iterable[Group]) -> Group | None:
     """Return the first of some groups that is in the graph."""
-    return next((group for group in groups if group.subgraph is not None), None)
+    for group in groups:
+        if group.subgraph is not None:
+            return group
+    return None
 
 
 def cells_state(value: pa.DataType) -> pa.Schema:
