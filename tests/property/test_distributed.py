@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from bench.stream import RULES, SCHEMA, SalesStream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbleach import Rule
+from sparkbleach import Engine, Rule, Window
 from sparkbleach.distributed import DistributedEngine
 from sparkbleach.stage.messages import Envelope
 from sparkbleach.update import RuleUpdate
@@ -49,24 +50,26 @@ class DistributedPair(Pair):
         check_workers(self.engine)
 
 
+def subgraphs_of(graph: Any) -> dict[bytes, tuple[frozenset[bytes], dict[Any, int]]]:
+    """Return the subgraph of each group: its groups and its counts."""
+    return {
+        key: (frozenset(one.key for one in group.subgraph.groups), group.subgraph.counts)
+        for key, group in graph.graph.items()
+    }
+
+
 def check_workers(engine: DistributedEngine) -> None:
     """Check what must be true of repair workers between two micro-batches."""
     seen: dict[str, set[frozenset[bytes]]] = {}
     for worker in engine.repair_workers:
         for attribute, graph in worker._graphs.items():
-            subgraphs = {id(group.subgraph): group.subgraph for group in graph.graph.values()}
-            found = {frozenset(group.key for group in subgraph.groups) for subgraph in subgraphs.values()}
+            found = {groups for groups, _ in subgraphs_of(graph).values()}
             assert seen.setdefault(attribute, found) == found
             # A graph that is built anew from what was saved is the same.
             again = type(graph).load(graph.basic, graph.vote, graph.save(worker._types[attribute]))
             assert set(again.cells) == set(graph.cells)
             assert set(again.groups) == set(graph.groups)
-            for key, group in graph.graph.items():
-                other = again.graph[key].subgraph
-                assert group.subgraph is not None
-                assert other is not None
-                assert {one.key for one in group.subgraph.groups} == {one.key for one in other.groups}
-                assert group.subgraph.counts == other.counts
+            assert subgraphs_of(again) == subgraphs_of(graph)
 
 
 @pytest.mark.parametrize("coordination", EXACT)
@@ -201,14 +204,6 @@ class LatePair(DistributedPair):
                     self.exact.engine.add_rule(rule)
 
 
-def subgraphs_of(graph: Any) -> dict[bytes, tuple[frozenset[bytes], dict[Any, int]]]:
-    """Return the subgraph of each group: its groups and its counts."""
-    return {
-        key: (frozenset(one.key for one in group.subgraph.groups), group.subgraph.counts)
-        for key, group in graph.graph.items()
-    }
-
-
 @settings(max_examples=settings().max_examples // 12)
 @given(cases(), TOPOLOGIES)
 def test_ir_with_one_worker_equals_reference(case: Case, topology: dict[str, int]) -> None:
@@ -302,6 +297,34 @@ def test_ir_hears_of_a_link_one_micro_batch_late(coordination: str) -> None:
     late: list[dict[str, int]] = []  # x, y and z with one cell each: a tie, which keeps z
     assert found == [late if coordination == "ir" else exact, [{"y": 2, "w": 1, "x": 1, "z": 1}]]
     check_workers(engine)
+
+
+@pytest.mark.parametrize("coordination", EXACT)
+def test_equals_the_engine_on_a_stream_like_the_papers(coordination: str) -> None:
+    """Eight rules, two of them added and one deleted on the way, over several windows: the same audit."""
+    rules = {id: Rule.parse(text, id) for id, text in RULES.items()}
+    first = [rule for id, rule in rules.items() if id not in ("r6", "r7")]
+    window = Window.tuples(1_000, slide=500)
+    engine = Engine(SCHEMA, first, id="id", window=window)
+    distributed = DistributedEngine(
+        SCHEMA,
+        first,
+        id="id",
+        window=window,
+        coordination=coordination,
+        detect_workers=2,
+        repair_workers=3,
+    )
+    for number, batch in enumerate(SalesStream(seed=3).batches(4_000, 800)):
+        for one in (engine, distributed):
+            if number == 2:
+                one.delete_rule("r5")
+            if number == 3:
+                one.add_rule(rules["r6"])
+                one.add_rule(rules["r7"])
+        assert distributed.process(batch) == engine.process(batch)
+    assert distributed.violations == engine.violations
+    check_workers(distributed)
 
 
 def test_only_the_best_candidates_travel_if_asked() -> None:

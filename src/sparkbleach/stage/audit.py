@@ -115,20 +115,7 @@ def repaired_column(
     new = decode(values, best[~by_constant], type)
     confidence = np.ones(n_repairs)
     np.divide(repairs.counts[:n_repairs, 0], repairs.total[:n_repairs], out=confidence, where=~by_constant)
-    overruled = pa.ListArray.from_arrays(_offsets(np.zeros(n_repairs, np.int64)), pa.array([], pa.string()))
-    if constants is not None and by_constant.any():
-        winners = [constants.scalars[constants.winner[row]] for row in rows[by_constant]]
-        decided = np.cumsum(by_constant) - 1 + len(new)
-        counted = np.cumsum(~by_constant) - 1
-        new = pa.concat_arrays([plain(new), *(pa.repeat(scalar, 1) for scalar in winners)])
-        new = take(new, np.where(by_constant, decided, counted))
-        overruled = pa.array(
-            [
-                constants.overruled(row) if constant else []
-                for row, constant in zip(rows, by_constant, strict=True)
-            ],
-            pa.list_(pa.string()),
-        )
+    new, overruled = _with_constants(new, constants, rows, by_constant)
     candidates = repairs.values[:n_repairs]
     given = candidates != NONE
     counted_values = decode(values, candidates[given], type)
@@ -192,32 +179,18 @@ def decided_column(
     by_constant = ~changed[rows]
     at = np.full(n, -1)
     at[decided] = np.arange(decided.size)
-    at = at[rows]
-    known = take_rows(decisions, np.maximum(at, 0)) if decided.size else decisions
-    lengths = np.zeros(rows.size, np.int64)
-    if decided.size:
-        lengths = np.where(at < 0, 0, np.diff(known.column("values").offsets.to_numpy()))
-    ends = np.cumsum(lengths)
-    told = decisions if not decided.size else take_rows(known, np.flatnonzero(at >= 0))
+    counted = at[rows] >= 0
+    told = take_rows(decisions, at[rows[counted]])
+    lengths, groups, total = np.zeros((3, rows.size), np.int64)
+    lengths[counted] = np.diff(told.column("values").offsets.to_numpy())
+    groups[counted] = told.column("groups").to_numpy()
+    total[counted] = told.column("total").to_numpy()
     values = from_canonical(told.column("values").flatten(), type)
     counts = told.column("counts").flatten()
-    groups = np.zeros(rows.size, np.int64)
-    groups[at >= 0] = told.column("groups").to_numpy()
+    best = (np.cumsum(lengths) - lengths)[~by_constant]
     confidence = np.ones(rows.size)
-    best = (ends - lengths)[~by_constant]
-    if best.size:
-        total = known.column("total").to_numpy()[~by_constant]
-        confidence[~by_constant] = counts.to_numpy()[best] / total
-    new = take(values, best)
-    overruled: list[list[str]] = [[] for _ in rows]
-    if constants is not None and by_constant.any():
-        winners = [constants.scalars[constants.winner[row]] for row in rows[by_constant]]
-        order = np.where(by_constant, np.cumsum(by_constant) - 1 + len(new), np.cumsum(~by_constant) - 1)
-        new = take(pa.concat_arrays([new, *(pa.repeat(scalar, 1) for scalar in winners)]), order)
-        overruled = [
-            constants.overruled(int(row)) if constant else []
-            for row, constant in zip(rows, by_constant, strict=True)
-        ]
+    confidence[~by_constant] = counts.to_numpy()[best] / total[~by_constant]
+    new, overruled = _with_constants(take(values, best), constants, rows, by_constant)
     why = {
         "rules": _rule_lists(violated[rows], rules),
         "candidates": pa.ListArray.from_arrays(
@@ -226,7 +199,7 @@ def decided_column(
         "confidence": pa.array(confidence),
         "groups": pa.array(groups),
         "decided_by": pa.array(["count", "constant"]).take(pa.array(by_constant.astype(np.int8))),
-        "overruled": pa.array(overruled, pa.list_(pa.string())),
+        "overruled": overruled,
     }
     column = RepairedColumn(attribute, version, rows, rows + position, new, pa.RecordBatch.from_pydict(why))
     return column, violated
@@ -326,6 +299,29 @@ def _told(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
             candidates.offsets, pa.StructArray.from_arrays([_render(value), count], fields=list(CANDIDATE))
         ),
     }
+
+
+def _with_constants(
+    counted: pa.Array, constants: Constants | None, rows: NDArray[np.int64], by_constant: NDArray[np.bool_]
+) -> tuple[pa.Array, pa.Array]:
+    """Return all new cells, and for each the rules whose constants were overruled.
+
+    Args:
+        counted: The new cells that were decided by count.
+        constants: What pattern tableaux say.
+        rows: The places of all new cells in the batch.
+        by_constant: Which of them constants decide.
+    """
+    if constants is None or not by_constant.any():
+        empty = pa.array([], pa.string())
+        return counted, pa.ListArray.from_arrays(_offsets(np.zeros(rows.size, np.int64)), empty)
+    winners = [constants.scalars[constants.winner[row]] for row in rows[by_constant]]
+    places = np.where(by_constant, np.cumsum(by_constant) - 1 + len(counted), np.cumsum(~by_constant) - 1)
+    new = pa.concat_arrays([plain(counted), *(pa.repeat(scalar, 1) for scalar in winners)])
+    overruled = [
+        constants.overruled(row) if constant else [] for row, constant in zip(rows, by_constant, strict=True)
+    ]
+    return take(new, places), pa.array(overruled, pa.list_(pa.string()))
 
 
 def _offsets(lengths: NDArray[np.int64]) -> pa.Array:

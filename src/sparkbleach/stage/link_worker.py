@@ -15,13 +15,10 @@ from ..config import Window
 from .hinges import Hinges
 from .messages import (
     CELLS,
-    ENTERS,
-    IN_GRAPH,
     KEY_BYTES,
     MERGES,
     REMOVED,
     SCHEMAS,
-    VIOLATED,
     Cursor,
     Envelope,
     Inbox,
@@ -30,10 +27,10 @@ from .messages import (
     listed,
     rows,
     serial_bytes,
+    verdict_of,
 )
 
 _GRAPH = pa.schema([("group", pa.binary(KEY_BYTES))])
-_VIOLATED = frozenset(range(256)) - frozenset(v for v in range(256) if not v & VIOLATED)
 
 
 class LinkState:
@@ -94,19 +91,19 @@ class LinkWorker:
     ) -> None:
         hinges, graph = state.hinges, state.graph
         for position, groups, verdicts, stored, value in cells.until(segment.end):
-            if value is not None:
+            if value is not None and len(groups) > KEY_BYTES:
                 hinges.add(groups, segment.pane)
-            if _VIOLATED.isdisjoint(verdicts):
+            told = verdict_of(verdicts)
+            if told is None or not told.violated:
                 continue
-            keys = keys_of(groups)
             if self.always:
-                mine = [key for key, verdict in zip(keys, verdicts, strict=True) if verdict & IN_GRAPH]
-                merges.append((position, b"".join(mine) if stored else b"", segment.pane))
-            entering = [key for key, verdict in zip(keys, verdicts, strict=True) if verdict & ENTERS]
-            if not entering:
+                mine = [groups[place] for place in told.in_graph] if stored else []
+                merges.append((position, b"".join(mine), segment.pane))
+            if not told.entering:
                 continue
+            entering = [groups[place] for place in told.entering]
             graph.update(entering)
-            linked_here = set(keys) if stored else set()
+            linked_here = set(keys_of(groups)) if stored else set()
             for hinge in {hinge for key in entering for hinge in hinges.of(key)}:
                 linked = graph.intersection(keys_of(hinge))
                 if len(linked) > 1 and not linked <= linked_here:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -280,6 +281,28 @@ def listed(array: pa.Array) -> list[Any]:
         )
         return list(fixed.tolist())
     return list(array.to_numpy(zero_copy_only=False).tolist())
+
+
+class Verdict(NamedTuple):
+    """What all verdicts on a tuple come down to; a place is where a group's key lies in its set."""
+
+    in_graph: tuple[slice, ...]
+    violated: tuple[slice, ...]
+    entering: tuple[slice, ...]
+
+
+@cache
+def verdict_of(verdicts: bytes) -> Verdict | None:
+    """Return the places of groups with each flag; None if no group is in the graph."""
+    if not any(verdicts):
+        return None
+    places = [slice(i * KEY_BYTES, (i + 1) * KEY_BYTES) for i in range(len(verdicts))]
+    return Verdict(
+        *(
+            tuple(place for place, verdict in zip(places, verdicts, strict=True) if verdict & flag)
+            for flag in (IN_GRAPH, VIOLATED, ENTERS)
+        )
+    )
 
 
 def keys_of(groups: bytes) -> list[bytes]:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from ..config import Window
 from .messages import (
     CELLS,
-    ENTERS,
-    IN_GRAPH,
-    KEY_BYTES,
     LINKS,
     PROPOSALS,
     REMOVED,
     SERIAL_BYTES,
-    VIOLATED,
     Cursor,
     Envelope,
     Inbox,
@@ -27,6 +22,7 @@ from .messages import (
     lists,
     proposals_schema,
     serial_bytes,
+    verdict_of,
 )
 from .violation_graph import ViolationGraph
 
@@ -176,28 +172,6 @@ class RepairWorker:
         self._graphs = {
             name: ViolationGraph.load(self.basic, self.vote, part) for name, part in parts.items()
         }
-
-
-class Verdict(NamedTuple):
-    """What all verdicts on a tuple come down to; a place is where a group's key lies in its set."""
-
-    in_graph: tuple[slice, ...]
-    violated: tuple[slice, ...]
-    entering: tuple[slice, ...]
-
-
-@cache
-def verdict_of(verdicts: bytes) -> Verdict | None:
-    """Return the places of groups with each flag; None if no group is in the graph."""
-    if not any(verdicts):
-        return None
-    places = [slice(i * KEY_BYTES, (i + 1) * KEY_BYTES) for i in range(len(verdicts))]
-    return Verdict(
-        *(
-            tuple(place for place, verdict in zip(places, verdicts, strict=True) if verdict & flag)
-            for flag in (IN_GRAPH, VIOLATED, ENTERS)
-        )
-    )
 
 
 class Proposals:
