@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from .config import DEFAULT_WINDOW, Window, check_choice, check_count, check_repair, check_windowing
+from .errors import RuleError, SchemaError, SparkbleachError
 from .rule import Rule
 from .stage.aggregator import Aggregator
 from .stage.audit import RepairedColumn, audit_batch, audit_schema, decided_column, replace_cells
@@ -156,7 +157,7 @@ class DistributedEngine:
         Raises:
             RuleError: If no live rule has this id; the engine is as it was.
         """
-        self._deletions.append((self.position, self._rules.delete(id)))
+        self._deletions = [*self._deletions, (self.position, self._rules.delete(id))]
 
     def process(
         self, batch: pa.RecordBatch, updates: Sequence[RuleUpdate] = ()
@@ -171,23 +172,46 @@ class DistributedEngine:
             The same tuples, cleaned, and one audit row for each changed cell.
 
         Raises:
-            RuleError: If an update is refused.
+            SchemaError: If the batch has another schema; the engine is as it was.
+            RuleError: If an update is refused; the engine is as it was.
         """
         first = self.position
-        parts = []
-        for update in updates:
-            parts.append(self._read(batch, first, update.at))
-            if update.rule is not None:
-                self.add_rule(update.rule)
-            else:
-                self.delete_rule(str(update.delete))
-        parts.append(self._read(batch, first, first + batch.num_rows))
+        before = self._deletions, self._rules.copy()
+        try:
+            parts = self._read_all(batch, updates)
+        except SparkbleachError:
+            self.position, (self._deletions, self._rules) = first, before
+            raise
+        # Nothing that can fail on a bad batch or update comes after this line.
         clock = Clock(first, self.position, tuple(self._deletions))
         self._deletions = []
         with _uncollected():
             decisions = self._run(parts, clock)
         clean, audit = zip(*(self._finish(part, decisions) for part in parts), strict=True)
         return pa.concat_batches(clean), pa.concat_batches(audit)
+
+    def _read_all(self, batch: pa.RecordBatch, updates: Sequence[RuleUpdate]) -> list[Part]:
+        """Take all tuples of a batch, and the updates between them."""
+        if batch.schema.names != self.schema.names or batch.schema.types != self.schema.types:
+            raise SchemaError(
+                f"batch at position {self.position}: its schema is not the engine's; "
+                f"give the columns {', '.join(self.schema.names)} in their types"
+            )
+        first = self.position
+        end = first + batch.num_rows
+        parts = []
+        for update in updates:
+            if not self.position <= update.at <= end:
+                raise RuleError(
+                    f"rule update at {update.at}: the tuples from {self.position} to {end} are being read; "
+                    "give updates by position, with the tuples that they come between"
+                )
+            parts.append(self._read(batch, first, update.at))
+            if update.rule is not None:
+                self.add_rule(update.rule)
+            else:
+                self.delete_rule(str(update.delete))
+        return [*parts, self._read(batch, first, end)]
 
     def _read(self, batch: pa.RecordBatch, first: int, end: int) -> Part:
         """Take the tuples up to `end`, and see what the rules say of them."""

@@ -13,7 +13,7 @@ from bench.stream import RULES, SCHEMA, SalesStream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbleach import Engine, Rule, Window
+from sparkbleach import ConfigError, Engine, Rule, RuleError, SchemaError, Window
 from sparkbleach.distributed import DistributedEngine
 from sparkbleach.stage.messages import Envelope
 from sparkbleach.update import RuleUpdate
@@ -325,6 +325,27 @@ def test_equals_the_engine_on_a_stream_like_the_papers(coordination: str) -> Non
         assert distributed.process(batch) == engine.process(batch)
     assert distributed.violations == engine.violations
     check_workers(distributed)
+
+
+def test_what_is_refused_changes_nothing() -> None:
+    """A batch of another schema, and a batch with a refused update, leave the engine as it was."""
+    case = by_hand("bleach", (4, 2), fill=False)
+    engine = DistributedEngine(case.schema, [rule for rule, _ in case.rules], window=Window(4, 2))
+    batch = pa.RecordBatch.from_pylist(tuples_by_hand((1, 1, 1, "x"), (1, 1, 1, "y")), case.schema)
+    engine.process(batch)
+    before = engine.save()
+    with pytest.raises(SchemaError, match="batch at position 2"):
+        engine.process(batch.drop_columns("k"))
+    gone, unknown = RuleUpdate(2, delete="k"), RuleUpdate(3, delete="no such rule")
+    with pytest.raises(RuleError, match="no live rule has this id"):
+        engine.process(batch, [gone, unknown])
+    with pytest.raises(RuleError, match="rule update at 2: the tuples from 3 to 4 are being read"):
+        engine.process(batch, [RuleUpdate(3, delete="k"), RuleUpdate(2, delete="g")])
+    assert engine.save() == before
+    with pytest.raises(ConfigError, match="repair_workers: 0 is not a number"):
+        DistributedEngine(case.schema, repair_workers=0)
+    with pytest.raises(ConfigError, match="coordination: 'rw' is unknown; choose one of hinge, basic"):
+        DistributedEngine(case.schema, coordination="rw")
 
 
 def test_only_the_best_candidates_travel_if_asked() -> None:

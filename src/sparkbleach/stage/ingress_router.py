@@ -67,7 +67,7 @@ class IngressRouter:
                 batch = pa.RecordBatch.from_arrays(
                     [
                         pa.array(positions[at]),
-                        pa.array(place[mine], pa.uint8()),
+                        pa.array(place[mine], pa.uint16()),
                         _fixed(flat[mine], None),
                         pa.array(hinged[at]),
                         _fixed(hashes[at], valid[at]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -40,13 +40,13 @@ SUB_TUPLES = "sub-tuples"
 TUPLES = "tuples"
 #: detect worker to egress router: one for each sub-tuple
 VERDICTS = "verdicts"
-#: detect worker to all repair workers: groups that have lost their last cell to a slide
+#: detect worker to all repair workers (the egress router copies it): groups without a cell after a slide
 REMOVED = "removed"
 #: egress router to repair workers: a tuple for the worker that holds its cell, violations and links for all
 CELLS = "cells"
 #: egress router to aggregator: a cell that waits for its repair
 CLAIMS = "claims"
-#: repair worker to coordinator: groups that belong to one subgraph, as the worker's own cells show
+#: link worker to coordinator: groups that belong to one subgraph, as the worker's own cells show
 MERGES = "merges"
 #: to all repair workers, from the coordinator or (RW-hinge) from a detect worker: likewise
 LINKS = "links"
@@ -69,14 +69,14 @@ SCHEMAS = {
     SUB_TUPLES: pa.schema(
         [
             ("position", pa.int64()),
-            ("place", pa.uint8()),
+            ("place", pa.uint16()),
             ("group", pa.binary(KEY_BYTES)),
             ("hinged", pa.bool_()),
             ("value", pa.binary(16)),
             ("groups", pa.large_binary()),
         ]
     ),
-    VERDICTS: pa.schema([("position", pa.int64()), ("place", pa.uint8()), ("verdict", pa.uint8())]),
+    VERDICTS: pa.schema([("position", pa.int64()), ("place", pa.uint16()), ("verdict", pa.uint8())]),
     REMOVED: pa.schema([("position", pa.int64()), ("group", pa.binary(KEY_BYTES))]),
     MERGES: _HINGES,
     LINKS: _HINGES,
@@ -291,7 +291,7 @@ class Verdict(NamedTuple):
     entering: tuple[slice, ...]
 
 
-@cache
+@lru_cache(maxsize=1 << 16)
 def verdict_of(verdicts: bytes) -> Verdict | None:
     """Return the places of groups with each flag; None if no group is in the graph."""
     if not any(verdicts):

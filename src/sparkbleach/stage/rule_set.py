@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -54,6 +55,12 @@ class RuleSet:
     def live(self) -> list[LiveRule]:
         """The live rules, earlier ones first."""
         return list(self._live.values())
+
+    def copy(self) -> RuleSet:
+        """Return a rule set that changes by itself."""
+        other = copy(self)
+        other._live = dict(self._live)
+        return other
 
     def add(self, rule: Rule) -> None:
         """Add a rule.
