@@ -103,11 +103,20 @@ class LinkWorker:
                 continue
             entering = [groups[place] for place in told.entering]
             graph.update(entering)
-            linked_here = set(keys_of(groups)) if stored else set()
+            links_itself = frozenset(keys_of(groups) if stored else ())
             for hinge in {hinge for key in entering for hinge in hinges.of(key)}:
                 linked = graph.intersection(keys_of(hinge))
-                if len(linked) > 1 and not linked <= linked_here:
+                if self.must_ask(linked, links_itself):
                     merges.append((position, hinge, hinges.panes[hinge]))
+
+    def must_ask(self, linked: set[bytes], links_itself: frozenset[bytes]) -> bool:
+        """Tell whether the other workers do not know a link yet.
+
+        Args:
+            linked: The groups of the graph that an old cell lies in, one of them new there.
+            links_itself: The groups that the tuple's own cell lies in, which all workers are told.
+        """
+        return len(linked) > 1 and not linked <= links_itself
 
     def _remove(self, state: LinkState, removed: set[bytes], start: int) -> None:
         state.graph -= removed
