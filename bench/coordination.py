@@ -31,7 +31,7 @@ def main(n_tuples: int, repair_workers: int) -> None:
     rules = [Rule.parse(text, id) for id, text in RULES.items()]
     window = Window.tuples(n_tuples // 2, slide=n_tuples // 4)
     print(f"{n_tuples} tuples, {repair_workers} repair workers, window {window.size}, slide {window.slide}")
-    print("mode            messages  of basic's  sent per cell  super cells  tuples per CPU second (all workers)")
+    print("mode            messages  of basic's  sent per cell  super cells  tuples per CPU second")
     of_basic = None
     for mode in MODES:
         engine = DistributedEngine(

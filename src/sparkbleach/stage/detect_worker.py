@@ -23,6 +23,7 @@ from .messages import (
     Envelope,
     Inbox,
     Segment,
+    keys_of,
     listed,
     rows,
     serial_bytes,
@@ -94,9 +95,7 @@ class DetectWorker:
             hinges: list[tuple[int, bytes, int]] = []
             for segment in segments:
                 for serial in segment.deleted:
-                    prefix = serial_bytes(serial)
-                    for key in [key for key in groups if key.startswith(prefix)]:
-                        del groups[key]
+                    _delete_rule(groups, serial)
                 if segment.slides:
                     removed += [(segment.first, key) for key in self._slide(groups, segment.start)]
                 verdicts += self._detect(groups, segment, cursor, hinges)
@@ -202,3 +201,18 @@ class DetectWorker:
             known = dict(zip(hinges, panes, strict=True))
             history = History(value, newest, other, in_graph, hinged, known)
             self._groups.setdefault(attribute, {})[key] = history
+
+
+def _delete_rule(groups: dict[bytes, History], serial: int) -> None:
+    """Forget all groups of a rule, and that others are hinged to them."""
+    prefix = serial_bytes(serial)
+    for key in [key for key in groups if key.startswith(prefix)]:
+        del groups[key]
+    for history in groups.values():
+        left: dict[bytes, int] = {}
+        for hinge, pane in history.hinges.items():
+            keys = [key for key in keys_of(hinge) if not key.startswith(prefix)]
+            if len(keys) > 1:
+                rest = b"".join(keys)
+                left[rest] = max(left.get(rest, pane), pane)
+        history.hinges = left

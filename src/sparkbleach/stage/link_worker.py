@@ -97,8 +97,7 @@ class LinkWorker:
             if told is None or not told.violated:
                 continue
             if self.always:
-                mine = [groups[place] for place in told.in_graph] if stored else []
-                merges.append((position, b"".join(mine), segment.pane))
+                merges.append((position, groups if stored else b"", segment.pane))
             if not told.entering:
                 continue
             entering = [groups[place] for place in told.entering]
