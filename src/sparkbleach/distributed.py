@@ -108,9 +108,11 @@ class DistributedEngine:
         self.position = 0
         #: by serial number of a live rule: how many tuples have violated it
         self._violations: Counter[int] = Counter()
+        #: likewise: how many of these had their cell changed
+        self._repairs: Counter[int] = Counter()
         self._deletions: list[tuple[int, int]] = []
         self._audit_schema = audit_schema(pa.int64() if id is None else schema.field(id).type)
-        self._rules = RuleSet(schema, rules)
+        self._rules = RuleSet(schema, rules, id)
 
         # `vote` counts over a tuple's own groups, so that no link matters.
         linked = self.repair != "vote"
@@ -142,6 +144,11 @@ class DistributedEngine:
     def violations(self) -> dict[str, int]:
         """By live rule: how many tuples have violated it."""
         return {live.id: self._violations[live.serial] for live in self._rules.live}
+
+    @property
+    def repairs(self) -> dict[str, int]:
+        """By live rule: how many of the cells that violated it were changed."""
+        return {live.id: self._repairs[live.serial] for live in self._rules.live}
 
     def add_rule(self, rule: Rule) -> None:
         """Add a rule: it is in force from the next tuple on, and begins with no groups.
@@ -201,16 +208,19 @@ class DistributedEngine:
         end = first + batch.num_rows
         parts = []
         for update in updates:
-            if not self.position <= update.at <= end:
+            at = self.position if update.at is None else update.at
+            if not self.position <= at <= end:
                 raise RuleError(
-                    f"rule update at {update.at}: the tuples from {self.position} to {end} are being read; "
+                    f"{update.place}: the tuples from {self.position} to {end} are being read; "
                     "give updates by position, with the tuples that they come between"
                 )
-            parts.append(self._read(batch, first, update.at))
+            parts.append(self._read(batch, first, at))
             if update.rule is not None:
                 self.add_rule(update.rule)
+            elif update.delete is not None:
+                self.delete_rule(update.delete)
             else:
-                self.delete_rule(str(update.delete))
+                raise RuleError(f"{update.place}: there are no shadow rules here; delete and add the rule")
         return [*parts, self._read(batch, first, end)]
 
     def _read(self, batch: pa.RecordBatch, first: int, end: int) -> Part:
@@ -277,8 +287,10 @@ class DistributedEngine:
                 part.position,
                 part.version,
             )
-            for live, count in zip(rules.rules, violated.sum(axis=0).tolist(), strict=True):
-                self._violations[live.serial] += count
+            changed = violated[column.rows] if column else violated[:0]
+            for j, live in enumerate(rules.rules):
+                self._violations[live.serial] += int(violated[:, j].sum())
+                self._repairs[live.serial] += int(changed[:, j].sum())
             if column is not None:
                 repaired.append(column)
         ids = None if self.id is None else part.batch.column(self.id)
@@ -290,7 +302,10 @@ class DistributedEngine:
         header = {
             "position": self.position,
             "deletions": self._deletions,
-            "violations": [[live.serial, self._violations[live.serial]] for live in self._rules.live],
+            "counts": [
+                [live.serial, self._violations[live.serial], self._repairs[live.serial]]
+                for live in self._rules.live
+            ],
             "rule_set": self._rules.save(),
         }
         return json.dumps(header), {name: worker.save() for name, worker in self._stateful().items()}
@@ -300,8 +315,9 @@ class DistributedEngine:
         told = json.loads(header)
         self.position = told["position"]
         self._deletions = [(at, serial) for at, serial in told["deletions"]]
-        self._violations = Counter(dict(told["violations"]))
-        self._rules = RuleSet.load(self.schema, **told["rule_set"])
+        self._violations = Counter({serial: count for serial, count, _ in told["counts"]})
+        self._repairs = Counter({serial: count for serial, _, count in told["counts"]})
+        self._rules = RuleSet.load(self.schema, self.id, **told["rule_set"])
         for name, worker in self._stateful().items():
             worker.load(saved[name])
 

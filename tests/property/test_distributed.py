@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +33,11 @@ class DistributedPair(Pair):
 
     def __init__(self, case: Case, **topology: Any) -> None:
         self.topology = topology
-        super().__init__(case)
+        super().__init__(replace(case, rules=[live(*pair) for pair in case.rules]))
+
+    def step(self, step: Any) -> None:
+        """Do the same with both; rules that would be shadow rules are live here."""
+        super().step(("add", live(*step[1])) if step[0] == "add" else step)
 
     def new_engine(self, **options: Any) -> DistributedEngine:
         """Return an engine that has seen nothing."""
@@ -51,6 +56,11 @@ class DistributedPair(Pair):
         if not self.engine._deletions:  # which workers hear of with the next micro-batch
             for attribute, state in self.reference.states.items():
                 check_state(self.engine, attribute, state)
+
+
+def live(rule: Rule, naive: NaiveRule) -> tuple[Rule, NaiveRule]:
+    """Return a rule and its naive twin as live rules."""
+    return rule.with_mode("live"), replace(naive, shadow=False)
 
 
 def check_state(engine: DistributedEngine, attribute: str, state: NaiveAttribute) -> None:
@@ -148,7 +158,8 @@ def test_updates_within_a_micro_batch(
                     audits += pair.engine.process(pa.RecordBatch.from_pylist(batch, case.schema))[
                         1
                     ].to_pylist()
-                case ("add", (rule, _)):
+                case ("add", pair_of_rules):
+                    rule, _ = live(*pair_of_rules)
                     updates.append(RuleUpdate(position, rule=rule))
                     pair.engine.add_rule(rule)
                 case ("delete", which) if pair.engine.rules:
@@ -216,14 +227,14 @@ class LatePair(DistributedPair):
     def check(self) -> None:
         """Keep the exact engine's rules the same."""
         super().check()
-        live = {rule.id: rule for rule in self.engine.rules}
+        rules = {rule.id: rule for rule in self.engine.rules}
         for rule in self.exact.engine.rules:
-            if rule.id not in live:
+            if rule.id not in rules:
                 self.exact.engine.delete_rule(rule.id)
         known = {rule.id for rule in self.exact.engine.rules}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for id, rule in live.items():
+            for id, rule in rules.items():
                 if id not in known:
                     self.exact.engine.add_rule(rule)
 
@@ -365,6 +376,10 @@ def test_what_is_refused_changes_nothing() -> None:
         engine.process(batch, [gone, unknown])
     with pytest.raises(RuleError, match="rule update at 2: the tuples from 3 to 4 are being read"):
         engine.process(batch, [RuleUpdate(3, delete="k"), RuleUpdate(2, delete="g")])
+    with pytest.raises(RuleError, match="rule 's', mode: shadow rules are not supported here"):
+        engine.add_rule(Rule("s", "g", "v", mode="shadow"))
+    with pytest.raises(RuleError, match="there are no shadow rules here"):
+        engine.process(batch, [RuleUpdate(3, delete="k"), RuleUpdate(3, promote="g")])
     assert engine.save() == before
     with pytest.raises(ConfigError, match="repair_workers: 0 is not a number"):
         DistributedEngine(case.schema, repair_workers=0)

@@ -201,7 +201,9 @@ def decided_column(
         "decided_by": pa.array(["count", "constant"]).take(pa.array(by_constant.astype(np.int8))),
         "overruled": overruled,
     }
-    column = RepairedColumn(attribute, version, rows, rows + position, new, pa.RecordBatch.from_pydict(why))
+    column = RepairedColumn(
+        attribute, version, True, rows, rows + position, new, pa.RecordBatch.from_pydict(why)
+    )
     return column, violated
 
 

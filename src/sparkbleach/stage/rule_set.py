@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..condition import Conditions
 from ..errors import RuleError, RuleWarning
 from ..kernel.clean import Cells
-from ..rule import Rule, check_rules
+from ..rule import Rule, check_not_id, check_rules
 from .apply import BatchColumns, Constants, LiveRule, apply_rules
 from .encode import plain_columns
 
@@ -38,13 +38,15 @@ class RuleSet:
     Args:
         schema: The schema of the stream.
         rules: The rules in force from the first tuple on.
+        id: The attribute with each tuple's unique id, which no rule may change.
 
     Raises:
         RuleError: If a rule is wrong or does not fit the schema.
     """
 
-    def __init__(self, schema: pa.Schema, rules: Iterable[Rule]) -> None:
+    def __init__(self, schema: pa.Schema, rules: Iterable[Rule], id: str | None = None) -> None:
         self.schema = schema
+        self.id = id
         #: grows by one with each update
         self.version = 1
         self._next_serial = 0
@@ -102,6 +104,13 @@ class RuleSet:
         }
 
     def _add(self, rules: Sequence[Rule]) -> None:
+        for rule in rules:
+            check_not_id(rule, self.id)
+            if rule.is_shadow:
+                raise RuleError(
+                    f"rule {rule.id!r}, mode: shadow rules are not supported here; add it as a live rule, "
+                    "or clean with one lane"
+                )
         for checked in check_rules(rules, self.schema, live=[live.checked.rule for live in self.live]):
             self._live[checked.rule.id] = LiveRule(checked, self._next_serial)
             self._next_serial += 1
@@ -125,12 +134,14 @@ class RuleSet:
         }
 
     @classmethod
-    def load(cls, schema: pa.Schema, version: int, next_serial: int, rules: list[list[object]]) -> RuleSet:
+    def load(
+        cls, schema: pa.Schema, id: str | None, version: int, next_serial: int, rules: list[list[object]]
+    ) -> RuleSet:
         """Return a rule set as it was saved."""
         read = [Rule.from_dict(rule) for _, rule in rules]  # type: ignore[arg-type]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuleWarning)  # it was given when the rules came
-            loaded = cls(schema, read)
+            loaded = cls(schema, read, id)
         loaded._live = {
             live.id: LiveRule(live.checked, int(serial))  # type: ignore[call-overload]
             for live, (serial, _) in zip(loaded.live, rules, strict=True)
