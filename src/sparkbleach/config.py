@@ -62,6 +62,17 @@ def check_repair(repair: str) -> str:
     return check_choice("repair", repair, REPAIRS)
 
 
+def check_count(option: str, count: int) -> int:
+    """Return a number of things, 1 or more.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ConfigError(f"{option}: {count!r} is not a number of them; give a whole number, 1 or more")
+    return count
+
+
 def check_threads(threads: int) -> int:
     """Return a number of threads."""
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:

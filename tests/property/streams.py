@@ -166,7 +166,12 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
 
 
 class Pair:
-    """An engine and the reference, fed with the same."""
+    """An engine and the reference, fed with the same.
+
+    Subclasses put another engine to the test.
+    """
+
+    engine: Any
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -177,13 +182,26 @@ class Pair:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # random rules may say the same thing
-            self.engine = Engine(
-                case.schema,
-                [rule for rule, _ in case.rules],
+            self.engine = self.new_engine(
+                schema=case.schema,
+                rules=[rule for rule, _ in case.rules],
                 window=Window(*case.window) if case.window else None,
                 windowing=case.windowing,
                 repair=case.repair,
             )
+
+    def new_engine(self, **options: Any) -> Any:
+        """Return an engine that has seen nothing."""
+        return Engine(**options)
+
+    def restore(self) -> None:
+        """Replace the engine by one that is restored from its state."""
+        self.engine = Engine.restore(self.engine.snapshot())
+
+    def check(self) -> None:
+        """Check what must be true of the engine between two steps."""
+        for ruled in self.engine._ruled():
+            check_invariants(ruled.state)
 
     def step(self, step: Any) -> None:
         """Do the same with both and compare."""
@@ -211,9 +229,8 @@ class Pair:
                         self.reference.promote_rule(id)
                         self.repairs[id] = 0
                 case ("restore",):
-                    self.engine = Engine.restore(self.engine.snapshot())
-        for ruled in self.engine._ruled():
-            check_invariants(ruled.state)
+                    self.restore()
+        self.check()
         assert list(self.reference.rules) == [rule.id for rule in self.engine.rules]
         assert self.reference.version == self.engine.version
         assert self.reference.position == self.engine.position

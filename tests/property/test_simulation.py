@@ -7,6 +7,7 @@ ones, in which keys drift. Everything follows from the seed that a failure print
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,9 @@ def rule_pair(
     return rule, NaiveRule(id, lhs, rhs, fill=nulls == "fill", shadow=mode == "shadow")
 
 
-def simulate(seed: int, windowing: str, repair: str, n_tuples: int) -> None:
+def simulate(
+    seed: int, windowing: str, repair: str, n_tuples: int, new_pair: Callable[[Case], Pair] = Pair
+) -> None:
     """Send a stream through engine and reference, and compare them after every batch."""
     rng = random.Random(seed)  # noqa: S311 - a simulation
     slide = rng.choice([3, 7, 16, 40])
@@ -41,11 +44,12 @@ def simulate(seed: int, windowing: str, repair: str, n_tuples: int) -> None:
         for i, lhs in enumerate(rng.sample(lhs_choices, rng.randint(2, 4)))
     ]
     rules.append(rule_pair("solo", ("k0",), "w", "ignore"))
-    pair = Pair(Case(TYPES, rules, window, windowing, repair, []))
+    pair = new_pair(Case(TYPES, rules, window, windowing, repair, []))
     drift = {key: rng.choice([0.0, 0.02, 0.2]) for key in KEYS}
     spread = {key: rng.choice([1, 3, 8]) for key in KEYS}
     n_values = rng.choice([2, 4, 9])
-    null, hub, dirt = rng.choice([0, 0.1]), rng.choice([0, 0.05, 0.3]), rng.choice([0.1, 0.5])
+    null, hub, dirt = rng.choice([0, 0.1, 0.3]), rng.choice([0, 0.05, 0.3]), rng.choice([0.03, 0.1, 0.5])
+    calm = rng.choice([0, 0, 20, 60])  # so many clean tuples, then as many with dirt: groups calm down
 
     def row(position: int) -> dict[str, Any]:
         t: dict[str, Any] = {"n": 1}
@@ -54,7 +58,7 @@ def simulate(seed: int, windowing: str, repair: str, n_tuples: int) -> None:
             now = int(position * drift[key]) + rng.randrange(spread[key])
             t[key] = None if rng.random() < null else 0 if rng.random() < hub else now
         true = (t["k0"] or 0) % n_values
-        wrong = rng.randrange(n_values)
+        wrong = rng.randrange(n_values) if not calm or position // calm % 2 else true
         t["v"] = None if rng.random() < null else f"v{wrong if rng.random() < dirt else true}"
         t["w"] = wrong if rng.random() < dirt else true
         return t

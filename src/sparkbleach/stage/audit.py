@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..kernel.clean import CONSTANT_BROKEN, NO_CONSTANT, Cells
 from ..kernel.repair import Repairs
 from ..kernel.table import NONE
 from ..kernel.values import Values
 from .apply import Constants, LiveRule
-from .encode import decode, plain, render, take
+from .encode import decode, from_canonical, plain, render, take
 
 CANDIDATE = pa.struct(
     [pa.field("value", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
@@ -114,20 +115,7 @@ def repaired_column(
     new = decode(values, best[~by_constant], type)
     confidence = np.ones(n_repairs)
     np.divide(repairs.counts[:n_repairs, 0], repairs.total[:n_repairs], out=confidence, where=~by_constant)
-    overruled = pa.ListArray.from_arrays(_offsets(np.zeros(n_repairs, np.int64)), pa.array([], pa.string()))
-    if constants is not None and by_constant.any():
-        winners = [constants.scalars[constants.winner[row]] for row in rows[by_constant]]
-        decided = np.cumsum(by_constant) - 1 + len(new)
-        counted = np.cumsum(~by_constant) - 1
-        new = pa.concat_arrays([plain(new), *(pa.repeat(scalar, 1) for scalar in winners)])
-        new = take(new, np.where(by_constant, decided, counted))
-        overruled = pa.array(
-            [
-                constants.overruled(row) if constant else []
-                for row, constant in zip(rows, by_constant, strict=True)
-            ],
-            pa.list_(pa.string()),
-        )
+    new, overruled = _with_constants(new, constants, rows, by_constant)
     candidates = repairs.values[:n_repairs]
     given = candidates != NONE
     counted_values = decode(values, candidates[given], type)
@@ -147,6 +135,76 @@ def repaired_column(
     return RepairedColumn(
         attribute, version, applied, rows, rows + position, new, pa.RecordBatch.from_pydict(why)
     )
+
+
+def decided_column(
+    type: pa.DataType,
+    attribute: str,
+    rules: Sequence[LiveRule],
+    cells: Cells,
+    constants: Constants | None,
+    decisions: pa.RecordBatch,
+    position: int,
+    version: int,
+) -> tuple[RepairedColumn | None, NDArray[np.bool_]]:
+    """Turn an aggregator's decisions on an attribute into new cells and the reasons for them.
+
+    Args:
+        type: The attribute's type.
+        attribute: Its name.
+        rules: Its rules, earlier ones first.
+        cells: The cells of the batch, as they came.
+        constants: What pattern tableaux say.
+        decisions: Messages about tuples of the batch only.
+        position: Where the batch begins in the stream.
+        version: The version of the rule set.
+
+    Returns:
+        The repairs, and by tuple and rule whether it is violated.
+    """
+    n = cells.constant.size
+    decided = decisions.column("position").to_numpy() - position
+    violated = np.zeros((n, len(rules)), np.bool_)
+    serials = decisions.column("violated")
+    which_rule = np.searchsorted([live.serial for live in rules], serials.flatten().to_numpy())
+    violated[np.repeat(decided, np.diff(serials.offsets.to_numpy())), which_rule] = True
+    if cells.broken.size:
+        violated |= cells.broken.T
+    changed = np.zeros(n, np.bool_)
+    changed[decided] = decisions.column("changed").to_numpy(zero_copy_only=False)
+    changed &= cells.constant == NO_CONSTANT
+    rows = np.flatnonzero(changed | (cells.constant == CONSTANT_BROKEN))
+    if not rows.size:
+        return None, violated
+    by_constant = ~changed[rows]
+    at = np.full(n, -1)
+    at[decided] = np.arange(decided.size)
+    counted = at[rows] >= 0
+    told = take_rows(decisions, at[rows[counted]])
+    lengths, groups, total = np.zeros((3, rows.size), np.int64)
+    lengths[counted] = np.diff(told.column("values").offsets.to_numpy())
+    groups[counted] = told.column("groups").to_numpy()
+    total[counted] = told.column("total").to_numpy()
+    values = from_canonical(told.column("values").flatten(), type)
+    counts = told.column("counts").flatten()
+    best = (np.cumsum(lengths) - lengths)[~by_constant]
+    confidence = np.ones(rows.size)
+    confidence[~by_constant] = counts.to_numpy()[best] / total[~by_constant]
+    new, overruled = _with_constants(take(values, best), constants, rows, by_constant)
+    why = {
+        "rules": _rule_lists(violated[rows], rules),
+        "candidates": pa.ListArray.from_arrays(
+            _offsets(lengths), pa.StructArray.from_arrays([values, counts], names=["value", "count"])
+        ),
+        "confidence": pa.array(confidence),
+        "groups": pa.array(groups),
+        "decided_by": pa.array(["count", "constant"]).take(pa.array(by_constant.astype(np.int8))),
+        "overruled": overruled,
+    }
+    column = RepairedColumn(
+        attribute, version, True, rows, rows + position, new, pa.RecordBatch.from_pydict(why)
+    )
+    return column, violated
 
 
 def replace_cells(batch: pa.RecordBatch, repaired: Sequence[RepairedColumn]) -> pa.RecordBatch:
@@ -243,6 +301,29 @@ def _told(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
             candidates.offsets, pa.StructArray.from_arrays([_render(value), count], fields=list(CANDIDATE))
         ),
     }
+
+
+def _with_constants(
+    counted: pa.Array, constants: Constants | None, rows: NDArray[np.int64], by_constant: NDArray[np.bool_]
+) -> tuple[pa.Array, pa.Array]:
+    """Return all new cells, and for each the rules whose constants were overruled.
+
+    Args:
+        counted: The new cells that were decided by count.
+        constants: What pattern tableaux say.
+        rows: The places of all new cells in the batch.
+        by_constant: Which of them constants decide.
+    """
+    if constants is None or not by_constant.any():
+        empty = pa.array([], pa.string())
+        return counted, pa.ListArray.from_arrays(_offsets(np.zeros(rows.size, np.int64)), empty)
+    winners = [constants.scalars[constants.winner[row]] for row in rows[by_constant]]
+    places = np.where(by_constant, np.cumsum(by_constant) - 1 + len(counted), np.cumsum(~by_constant) - 1)
+    new = pa.concat_arrays([plain(counted), *(pa.repeat(scalar, 1) for scalar in winners)])
+    overruled = [
+        constants.overruled(row) if constant else [] for row, constant in zip(rows, by_constant, strict=True)
+    ]
+    return take(new, places), pa.array(overruled, pa.list_(pa.string()))
 
 
 def _offsets(lengths: NDArray[np.int64]) -> pa.Array:

@@ -66,6 +66,32 @@ def _encode_dictionary(array: pa.DictionaryArray) -> Column:
     return Column(valid, lo, hi, _NO_CODES, values.data, values.offsets, index)
 
 
+def canonical_type(type: pa.DataType) -> pa.DataType:
+    """Return the type of the canonical values of a type: codes or bytes, which compare as the type does."""
+    return pa.int64() if _has_codes(type) else pa.large_binary()
+
+
+def canonical(column: Column) -> pa.Array:
+    """Return the cells of a column as canonical values."""
+    null = ~column.valid
+    if column.codes.size or not column.offsets.size:
+        return pa.array(column.codes, mask=null)
+    values = pa.Array.from_buffers(
+        pa.large_binary(),
+        column.offsets.size - 1,
+        [None, pa.py_buffer(column.offsets), pa.py_buffer(column.data)],
+    )
+    index = column.value_index if column.value_index.size else np.arange(len(values))
+    return values.take(pa.array(index, mask=null))
+
+
+def from_canonical(values: pa.Array, type: pa.DataType) -> pa.Array:
+    """Return canonical values, none of them null, as values of their type."""
+    if _has_codes(type):
+        return _from_codes(values.to_numpy(), type)
+    return _from_bytes(*_bytes(pa.concat_arrays([values])), type)
+
+
 def decode(values: Values, which: NDArray[np.int32], type: pa.DataType) -> pa.DictionaryArray:
     """Return the given values of the value dictionary, each value of the attribute's type once."""
     repeated = pa.array(which).dictionary_encode()

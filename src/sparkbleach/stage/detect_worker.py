@@ -1,0 +1,218 @@
+"""The detect worker: sub-tuples in, one verdict for each out; it holds the data history of its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from ..config import Window
+from .messages import (
+    ENTERS,
+    IN_GRAPH,
+    KEY_BYTES,
+    LINKS,
+    NEWS,
+    REMOVED,
+    SCHEMAS,
+    SUB_TUPLES,
+    VERDICTS,
+    VIOLATED,
+    Cursor,
+    Envelope,
+    Inbox,
+    Segment,
+    keys_of,
+    listed,
+    rows,
+    serial_bytes,
+)
+
+_STATE = pa.schema(
+    [
+        ("attribute", pa.string()),
+        ("group", pa.binary(KEY_BYTES)),
+        ("value", pa.binary(16)),
+        ("newest", pa.int64()),
+        ("other", pa.int64()),
+        ("in_graph", pa.bool_()),
+        ("hinged", pa.bool_()),
+        ("hinges", pa.list_(pa.large_binary())),
+        ("panes", pa.list_(pa.int64())),
+    ]
+)
+
+
+@dataclass(slots=True)
+class History:
+    """What a detect worker knows of a group.
+
+    Attributes:
+        value: The hash of the value of its newest cell.
+        newest: The pane of that cell.
+        other: The pane of the newest cell with any other value, -1 if there was none.
+        in_graph: Whether it has had a violation.
+        hinged: Whether one of its cells lies in other groups as well.
+        hinges: RW-hinge: by set of groups that a cell in the window lies in, the newest such cell's pane.
+    """
+
+    value: bytes
+    newest: int
+    other: int = -1
+    in_graph: bool = False
+    hinged: bool = False
+    hinges: dict[bytes, int] = field(default_factory=dict)
+
+
+class DetectWorker:
+    """Detect violations in the groups that fall to this worker.
+
+    Args:
+        window: The window.
+        windowing: `bleach` or `basic`.
+        tell_hinges: Whether to tell the repair workers what the cells of a group are hinged to (RW-hinge).
+    """
+
+    def __init__(self, window: Window | None, windowing: str, tell_hinges: bool) -> None:
+        self.window = window
+        self.windowing = windowing
+        self.tell_hinges = tell_hinges
+        #: by attribute and group
+        self._groups: dict[str, dict[bytes, History]] = {}
+
+    def process(self, envelopes: Iterable[Envelope]) -> list[Envelope]:
+        """Look at the sub-tuples of a micro-batch."""
+        inbox = Inbox(envelopes)
+        segments = list(inbox.clock.segments(self.window))
+        sent: list[Envelope] = []
+        for attribute in sorted({*inbox.attributes, *self._groups}):
+            groups = self._groups.setdefault(attribute, {})
+            sub_tuples = inbox.get(SUB_TUPLES, attribute)
+            cursor = Cursor(sub_tuples, "position", "group", "hinged", "value", "groups")
+            verdicts: list[int] = []
+            removed: list[tuple[int, bytes]] = []
+            hinges: list[tuple[int, bytes, int]] = []
+            for segment in segments:
+                for serial in segment.deleted:
+                    _delete_rule(groups, serial)
+                if segment.slides:
+                    removed += [(segment.first, key) for key in self._slide(groups, segment.start)]
+                verdicts += self._detect(groups, segment, cursor, hinges)
+            if not groups:
+                del self._groups[attribute]
+            for kind, found in ((REMOVED, removed), (LINKS, hinges)):
+                if found:
+                    schema = SCHEMAS[kind]
+                    sent.append(Envelope(kind, 0, attribute, rows(schema.names, found, schema)))
+            if sub_tuples is not None:
+                arrays = [
+                    sub_tuples.column("position"),
+                    sub_tuples.column("place"),
+                    pa.array(verdicts, pa.uint8()),
+                ]
+                batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMAS[VERDICTS])
+                sent.append(Envelope(VERDICTS, 0, attribute, batch))
+        return sent
+
+    def _detect(
+        self,
+        groups: dict[bytes, History],
+        segment: Segment,
+        cursor: Cursor,
+        hinges: list[tuple[int, bytes, int]],
+    ) -> list[int]:
+        """Look at each group before its tuple is added, then add it."""
+        pane, start = segment.pane, segment.start
+        verdicts = []
+        for position, key, hinged, value, siblings in cursor.until(segment.end):
+            history = groups.get(key)
+            if history is None:
+                if value is not None:
+                    groups[key] = history = History(value, pane, hinged=hinged)
+                    if siblings:
+                        history.hinges[siblings] = pane
+                verdicts.append(0)
+                continue
+            verdict = IN_GRAPH if history.in_graph else 0
+            if value is None:
+                verdict |= VIOLATED
+            else:
+                if value != history.value:
+                    verdict |= VIOLATED
+                    history.value, history.other = value, history.newest
+                elif history.other >= start:
+                    verdict |= VIOLATED
+                history.newest = pane
+                if hinged:
+                    history.hinged = True
+            if verdict == VIOLATED:
+                verdict |= IN_GRAPH | ENTERS
+                history.in_graph = True
+                hinges += [(position, told, at) for told, at in history.hinges.items()]
+            if siblings and value is not None and history.hinges.get(siblings) != pane:
+                history.hinges[siblings] = pane
+                if verdict & IN_GRAPH:
+                    verdict |= NEWS
+            verdicts.append(verdict)
+        return verdicts
+
+    def _slide(self, groups: dict[bytes, History], start: int) -> list[bytes]:
+        """Forget groups without a cell in the window; return those that repair workers may know."""
+        bleach = self.windowing == "bleach"
+        told = []
+        for key in [key for key, history in groups.items() if history.newest < start]:
+            history = groups.pop(key)
+            # With basic windowing no super cell outlives the cells of one of its groups.
+            if history.in_graph or (bleach and history.hinged):
+                told.append(key)
+        if self.tell_hinges:
+            for history in groups.values():
+                for expired in [hinge for hinge, pane in history.hinges.items() if pane < start]:
+                    del history.hinges[expired]
+        return told
+
+    def save(self) -> dict[str, pa.RecordBatch]:
+        """Return all state, as record batches by name."""
+        found = [
+            (
+                attribute,
+                key,
+                history.value,
+                history.newest,
+                history.other,
+                history.in_graph,
+                history.hinged,
+                list(history.hinges),
+                list(history.hinges.values()),
+            )
+            for attribute, groups in self._groups.items()
+            for key, history in groups.items()
+        ]
+        return {"groups": rows(_STATE.names, found, _STATE)}
+
+    def load(self, saved: dict[str, pa.RecordBatch]) -> None:
+        """Put saved state in place of this one."""
+        self._groups = {}
+        columns = map(listed, saved["groups"].columns)
+        for attribute, key, value, newest, other, in_graph, hinged, hinges, panes in zip(
+            *columns, strict=True
+        ):
+            known = dict(zip(hinges, panes, strict=True))
+            history = History(value, newest, other, in_graph, hinged, known)
+            self._groups.setdefault(attribute, {})[key] = history
+
+
+def _delete_rule(groups: dict[bytes, History], serial: int) -> None:
+    """Forget all groups of a rule, and that others are hinged to them."""
+    prefix = serial_bytes(serial)
+    for key in [key for key in groups if key.startswith(prefix)]:
+        del groups[key]
+    for history in groups.values():
+        left: dict[bytes, int] = {}
+        for hinge, pane in history.hinges.items():
+            keys = [key for key in keys_of(hinge) if not key.startswith(prefix)]
+            if len(keys) > 1:
+                rest = b"".join(keys)
+                left[rest] = max(left.get(rest, pane), pane)
+        history.hinges = left

@@ -1,0 +1,92 @@
+"""Hinges: sets of groups that share a cell, and when the newest such cell was seen.
+
+A hinge says "some cell lies in exactly these groups", not how many cells or of what value. Hinges are what
+links groups; they are facts, so it does no harm to be told one twice, or by two workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+
+import pyarrow as pa
+
+from .messages import keys_of, listed, rows
+
+_STATE = pa.schema([("groups", pa.large_binary()), ("pane", pa.int64())])
+
+
+class Hinges:
+    """The hinges that a worker knows, of one attribute."""
+
+    def __init__(self) -> None:
+        #: by set of two or more groups: the pane of its newest cell
+        self.panes: dict[bytes, int] = {}
+        #: by group: the sets that it is in
+        self._of: dict[bytes, set[bytes]] = {}
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.panes)
+
+    def of(self, key: bytes) -> Iterable[bytes]:
+        """Return the hinges that a group is in."""
+        return self._of.get(key, ())
+
+    def add(self, groups: bytes, pane: int) -> None:
+        """Learn that a cell of a pane lies in exactly these groups."""
+        known = self.panes.get(groups)
+        if known is not None:
+            if pane > known:
+                self.panes[groups] = pane
+            return
+        keys = keys_of(groups)
+        if len(keys) > 1:
+            self.panes[groups] = pane
+            for key in keys:
+                self._of.setdefault(key, set()).add(groups)
+
+    def remove(self, keys: Container[bytes], among: Iterable[bytes]) -> None:
+        """Take removed groups out of all hinges.
+
+        Args:
+            keys: The removed groups.
+            among: At least those of them that may be in a hinge.
+        """
+        for groups in {groups for key in among for groups in self.of(key)}:
+            pane = self._drop(groups)
+            self.add(b"".join(key for key in keys_of(groups) if key not in keys), pane)
+
+    def prune(self, start: int, graph: Container[bytes]) -> None:
+        """Forget hinges whose cells have left both the window and the graph.
+
+        Args:
+            start: The first pane of the window.
+            graph: The groups that keep their cells beyond the window.
+        """
+        expired = [groups for groups, pane in self.panes.items() if pane < start]
+        for groups in expired:
+            if not any(key in graph for key in keys_of(groups)):
+                self._drop(groups)
+
+    def keys(self) -> Iterable[bytes]:
+        """Return all groups that are in a hinge."""
+        return self._of.keys()
+
+    def _drop(self, groups: bytes) -> int:
+        for key in keys_of(groups):
+            sets = self._of[key]
+            sets.discard(groups)
+            if not sets:
+                del self._of[key]
+        return self.panes.pop(groups)
+
+    def save(self) -> pa.RecordBatch:
+        """Return all state."""
+        return rows(("groups", "pane"), list(self.panes.items()), _STATE)
+
+    @classmethod
+    def load(cls, saved: pa.RecordBatch) -> Hinges:
+        """Return hinges as they were saved."""
+        hinges = cls()
+        for groups, pane in zip(listed(saved.column(0)), listed(saved.column(1)), strict=True):
+            hinges.add(groups, pane)
+        return hinges

@@ -1,0 +1,345 @@
+"""What the stages of the paper's topology say to each other.
+
+A message is a row; the rows that one stage sends to one worker about one attribute are a record batch in
+an envelope. Nothing else passes between stages, so an envelope is what a shuffle carries. A group is named by
+its key: the serial number of its rule and the 128-bit hash of its LHS. A set of groups is the bytes of its
+keys, in order. Values are canonical: 64-bit codes or bytes, which compare as the values do (encode.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..config import Window
+
+#: of a group's key: the rule's serial number, most significant byte first, then the hash
+KEY = np.dtype([("serial", ">u4"), ("hi", "<u8"), ("lo", "<u8")])
+KEY_BYTES = KEY.itemsize
+SERIAL_BYTES = 4
+
+# What a detect worker says of a sub-tuple. The paper's three messages: no violation (no VIOLATED),
+# append-only (VIOLATED), complete (VIOLATED and ENTERS).
+IN_GRAPH = 1  #: the group is in the graph, now that the tuple has been looked at
+VIOLATED = 2  #: the tuple violates the rule
+ENTERS = 4  #: with this tuple the group enters the graph
+NEWS = 8  #: RW-hinge: the workers do not know yet that the group's cells hang in these groups, in this pane
+
+#: ingress router to everybody: the bounds of the micro-batch and the rules deleted in it
+CLOCK = "clock"
+#: ingress router to detect worker: what a rule sees of a tuple
+SUB_TUPLES = "sub-tuples"
+#: ingress router to egress router: all groups of a tuple, and its RHS cell
+TUPLES = "tuples"
+#: detect worker to egress router: one for each sub-tuple
+VERDICTS = "verdicts"
+#: detect worker to all repair workers (the egress router copies it): groups without a cell after a slide
+REMOVED = "removed"
+#: egress router to repair workers: a tuple for the worker that holds its cell, violations and links for all
+CELLS = "cells"
+#: egress router to aggregator: a cell that waits for its repair
+CLAIMS = "claims"
+#: link worker to coordinator: groups that belong to one subgraph, as the worker's own cells show
+MERGES = "merges"
+#: to all repair workers, from the coordinator or (RW-hinge) from a detect worker: likewise
+LINKS = "links"
+#: repair worker to aggregator: candidates for a cell with their counts among the worker's cells
+PROPOSALS = "proposals"
+#: aggregator: what becomes of a cell
+DECISIONS = "decisions"
+
+_HINGES = pa.schema([("position", pa.int64()), ("groups", pa.large_binary()), ("pane", pa.int64())])
+
+SCHEMAS = {
+    CLOCK: pa.schema(
+        [
+            ("first", pa.int64()),
+            ("end", pa.int64()),
+            ("deleted_at", pa.list_(pa.int64())),
+            ("deleted", pa.list_(pa.int64())),
+        ]
+    ),
+    SUB_TUPLES: pa.schema(
+        [
+            ("position", pa.int64()),
+            ("place", pa.uint16()),
+            ("group", pa.binary(KEY_BYTES)),
+            ("hinged", pa.bool_()),
+            ("value", pa.binary(16)),
+            ("groups", pa.large_binary()),
+        ]
+    ),
+    VERDICTS: pa.schema([("position", pa.int64()), ("place", pa.uint16()), ("verdict", pa.uint8())]),
+    REMOVED: pa.schema([("position", pa.int64()), ("group", pa.binary(KEY_BYTES))]),
+    MERGES: _HINGES,
+    LINKS: _HINGES,
+}
+
+
+def tuples_schema(value: pa.DataType) -> pa.Schema:
+    """Return the schema of TUPLES whose values are of a type."""
+    return pa.schema([("position", pa.int64()), ("groups", pa.large_binary()), ("value", value)])
+
+
+def cells_schema(value: pa.DataType) -> pa.Schema:
+    """Return the schema of CELLS; the value is null for all but the worker that holds the cell."""
+    return pa.schema(
+        [
+            ("position", pa.int64()),
+            ("groups", pa.large_binary()),
+            ("verdicts", pa.large_binary()),
+            ("stored", pa.bool_()),
+            ("value", value),
+        ]
+    )
+
+
+def claims_schema(value: pa.DataType) -> pa.Schema:
+    """Return the schema of CLAIMS: the cell as it came, and the serial numbers of the rules it violates."""
+    return pa.schema([("position", pa.int64()), ("value", value), ("violated", pa.list_(pa.int64()))])
+
+
+def proposals_schema(value: pa.DataType) -> pa.Schema:
+    """Return the schema of PROPOSALS; `groups` is the size of the subgraph."""
+    return pa.schema(
+        [
+            ("position", pa.int64()),
+            ("groups", pa.int64()),
+            ("total", pa.int64()),
+            ("values", pa.list_(value)),
+            ("counts", pa.list_(pa.int64())),
+        ]
+    )
+
+
+def decisions_schema(value: pa.DataType) -> pa.Schema:
+    """Return the schema of DECISIONS; the first candidate is the new cell if `changed`."""
+    return pa.schema(
+        [
+            ("position", pa.int64()),
+            ("changed", pa.bool_()),
+            ("violated", pa.list_(pa.int64())),
+            ("groups", pa.int64()),
+            ("total", pa.int64()),
+            ("values", pa.list_(value)),
+            ("counts", pa.list_(pa.int64())),
+        ]
+    )
+
+
+class Envelope(NamedTuple):
+    """Messages of one kind to one worker about one attribute."""
+
+    kind: str
+    to: int  #: the number of the worker
+    attribute: str  #: empty for the clock
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Tuples of a micro-batch between which no window slides and no rule goes.
+
+    Attributes:
+        first: The position of its first tuple.
+        end: The position after its last.
+        deleted: Serial numbers of the rules that are deleted before its first tuple.
+        slides: Whether the window slides before its first tuple, after these deletions.
+        pane: The pane of its tuples.
+        start: The first pane of the window.
+    """
+
+    first: int
+    end: int
+    deleted: tuple[int, ...]
+    slides: bool
+    pane: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The bounds of a micro-batch and the rules deleted in it: what every stage must know of it.
+
+    Attributes:
+        first: The position of its first tuple.
+        end: The position after its last.
+        deletions: Position and serial number of the rules that are deleted, in their order.
+    """
+
+    first: int
+    end: int
+    deletions: tuple[tuple[int, int], ...] = ()
+
+    def batch(self) -> pa.RecordBatch:
+        """Return the clock as a message."""
+        row = {
+            "first": self.first,
+            "end": self.end,
+            "deleted_at": [at for at, _ in self.deletions],
+            "deleted": [serial for _, serial in self.deletions],
+        }
+        return pa.RecordBatch.from_pylist([row], SCHEMAS[CLOCK])
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> Clock:
+        """Return the clock in a message."""
+        (row,) = batch.to_pylist()
+        return cls(row["first"], row["end"], tuple(zip(row["deleted_at"], row["deleted"], strict=True)))
+
+    def segments(self, window: Window | None) -> Iterator[Segment]:
+        """Yield the segments of the micro-batch, one at least."""
+        slides = set()
+        if window is not None:
+            slides = set(range(-(-self.first // window.slide) * window.slide, self.end, window.slide))
+        cuts = sorted({self.first, *slides, *(at for at, _ in self.deletions)})
+        for first, end in pairwise([*cuts, self.end]):
+            deleted = tuple(serial for at, serial in self.deletions if at == first)
+            pane = first // window.slide if window else 0
+            start = max(0, pane - window.size // window.slide + 1) if window else 0
+            yield Segment(first, end, deleted, first in slides, pane, start)
+
+
+class Inbox:
+    """The envelopes of one worker in one micro-batch, by kind and attribute."""
+
+    def __init__(self, envelopes: Iterable[Envelope]) -> None:
+        self._batches: dict[tuple[str, str], list[pa.RecordBatch]] = {}
+        for envelope in envelopes:
+            self._batches.setdefault((envelope.kind, envelope.attribute), []).append(envelope.batch)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the micro-batch, of which every worker gets a copy."""
+        return Clock.of(self._batches[CLOCK, ""][0])
+
+    @property
+    def attributes(self) -> list[str]:
+        """The attributes that there are messages about."""
+        return sorted({attribute for _, attribute in self._batches if attribute})
+
+    def get(self, kind: str, attribute: str, in_order: bool = True) -> pa.RecordBatch | None:
+        """Return all messages of a kind about an attribute, by position if asked; None if there are none."""
+        batches = self._batches.get((kind, attribute))
+        if batches is None:
+            return None
+        batch = batches[0]
+        if len(batches) > 1:
+            batch = pa.concat_batches(batches)
+        positions = batch.column("position").to_numpy()
+        if not in_order or np.all(positions[:-1] <= positions[1:]):
+            return batch
+        return batch.take(pa.array(np.argsort(positions, kind="stable")))
+
+
+class Cursor:
+    """The rows of messages in the order of their positions, taken segment by segment."""
+
+    def __init__(self, batch: pa.RecordBatch | None, *names: str) -> None:
+        self._positions = np.zeros(0, np.int64) if batch is None else batch.column("position").to_numpy()
+        self._columns = [[] if batch is None else listed(batch.column(name)) for name in names]
+        self._at = 0
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*self._columns, strict=True)
+
+    def until(self, end: int) -> Iterator[tuple[Any, ...]]:
+        """Take the rows with positions below `end`."""
+        first = self._at
+        self._at = int(np.searchsorted(self._positions, end))
+        return zip(*(column[first : self._at] for column in self._columns), strict=True)
+
+
+def listed(array: pa.Array) -> list[Any]:
+    """Return the cells of a column as Python objects, faster than `to_pylist`."""
+    kind = array.type
+    if pa.types.is_list(kind):
+        items = listed(array.values)
+        return [items[i:j] for i, j in pairwise(array.offsets.to_pylist())]
+    if array.null_count == len(array):
+        return [None] * len(array)
+    if array.null_count:
+        distinct = array.dictionary_encode()
+        values = [*listed(distinct.dictionary), None]
+        return [values[i] for i in distinct.indices.fill_null(len(values) - 1).to_numpy().tolist()]
+    if pa.types.is_large_binary(kind):
+        data = array.buffers()[2]
+        text = b"" if data is None else data.to_pybytes()
+        offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8).tolist()
+        return [text[i:j] for i, j in pairwise(offsets)]
+    if pa.types.is_fixed_size_binary(kind):
+        width = kind.byte_width
+        fixed = np.frombuffer(
+            array.buffers()[1], np.dtype((np.void, width)), len(array), array.offset * width
+        )
+        return list(fixed.tolist())
+    return list(array.to_numpy(zero_copy_only=False).tolist())
+
+
+class Verdict(NamedTuple):
+    """What all verdicts on a tuple come down to; a place is where a group's key lies in its set."""
+
+    in_graph: tuple[slice, ...]
+    violated: tuple[slice, ...]
+    entering: tuple[slice, ...]
+
+
+@lru_cache(maxsize=1 << 16)
+def verdict_of(verdicts: bytes) -> Verdict | None:
+    """Return the places of groups with each flag; None if no group is in the graph."""
+    if not any(verdicts):
+        return None
+    places = [slice(i * KEY_BYTES, (i + 1) * KEY_BYTES) for i in range(len(verdicts))]
+    return Verdict(
+        *(
+            tuple(place for place, verdict in zip(places, verdicts, strict=True) if verdict & flag)
+            for flag in (IN_GRAPH, VIOLATED, ENTERS)
+        )
+    )
+
+
+def keys_of(groups: bytes) -> list[bytes]:
+    """Return the keys in a set of groups."""
+    return [groups[i : i + KEY_BYTES] for i in range(0, len(groups), KEY_BYTES)]
+
+
+def serial_bytes(serial: int) -> bytes:
+    """Return what the keys of a rule's groups begin with."""
+    return serial.to_bytes(SERIAL_BYTES, "big")
+
+
+def joined(cells: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
+    """Return rows of fixed-width cells as one byte string for each row.
+
+    Args:
+        cells: The cells of all rows, one after the other.
+        lengths: How many of them each row has.
+    """
+    offsets = np.zeros(lengths.size + 1, np.int64)
+    np.cumsum(lengths * cells.dtype.itemsize, out=offsets[1:])
+    return pa.Array.from_buffers(
+        pa.large_binary(),
+        lengths.size,
+        [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(cells))],
+    )
+
+
+def lists(lengths: Sequence[int] | NDArray[np.int64], items: pa.Array) -> pa.Array:
+    """Return a column of lists from their lengths and all their items."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), items)
+
+
+def rows(names: Sequence[str], found: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return tuples of Python objects as messages."""
+    columns = zip(*found, strict=True) if found else [()] * len(names)
+    arrays = [pa.array(column, schema.field(name).type) for name, column in zip(names, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,208 @@
+"""The repair worker: cells in, repair proposals out; it holds the cells of its tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from ..config import Window
+from .messages import (
+    CELLS,
+    LINKS,
+    PROPOSALS,
+    REMOVED,
+    SERIAL_BYTES,
+    Cursor,
+    Envelope,
+    Inbox,
+    Segment,
+    keys_of,
+    lists,
+    proposals_schema,
+    serial_bytes,
+    verdict_of,
+)
+from .violation_graph import ViolationGraph
+
+
+class RepairWorker:
+    """Keep a part of the violation graph, and propose candidates for violating cells.
+
+    Args:
+        window: The window.
+        windowing: `bleach` or `basic`.
+        repair: `class` or `vote`.
+        links_late: Whether links found by other workers count from the next micro-batch on only (RW-ir).
+        top: How many candidates a proposal has; None for all, which is exact.
+    """
+
+    def __init__(
+        self,
+        window: Window | None,
+        windowing: str,
+        repair: str,
+        links_late: bool = False,
+        top: int | None = None,
+    ) -> None:
+        self.window = window
+        self.basic = windowing == "basic"
+        self.vote = repair == "vote"
+        self.links_late = links_late
+        self.top = top
+        self._graphs: dict[str, ViolationGraph] = {}
+        self._types: dict[str, pa.DataType] = {}
+
+    @property
+    def n_super_cells(self) -> int:
+        """How many super cells the worker holds."""
+        return sum(len(graph.cells) for graph in self._graphs.values())
+
+    def process(self, envelopes: Iterable[Envelope]) -> list[Envelope]:
+        """Take in the cells of a micro-batch."""
+        inbox = Inbox(envelopes)
+        segments = list(inbox.clock.segments(self.window))
+        sent = []
+        for attribute in sorted({*inbox.attributes, *self._graphs}):
+            batch = inbox.get(CELLS, attribute)
+            graph = self._graphs.get(attribute)
+            if graph is None:
+                if batch is None:  # news of groups that no cell here is in
+                    continue
+                graph = self._graphs[attribute] = ViolationGraph(self.basic, self.vote)
+                self._types[attribute] = batch.schema.field("value").type
+            proposals = self._repair(graph, segments, inbox, attribute, batch)
+            if proposals.positions:
+                sent.append(Envelope(PROPOSALS, 0, attribute, proposals.batch(self._types[attribute])))
+        return sent
+
+    def _repair(
+        self,
+        graph: ViolationGraph,
+        segments: list[Segment],
+        inbox: Inbox,
+        attribute: str,
+        batch: pa.RecordBatch | None,
+    ) -> Proposals:
+        cells = Cursor(batch, "position", "groups", "verdicts", "stored", "value")
+        removals = Cursor(inbox.get(REMOVED, attribute), "group")
+        cursor = Cursor(inbox.get(LINKS, attribute), "position", "groups", "pane")
+        links: dict[int, list[tuple[bytes, int]]] = {}
+        for position, keys, pane in cursor.until(segments[-1].end):
+            links.setdefault(position, []).append((keys, pane))
+        gone: dict[bytes, int] = {}
+        proposals = Proposals()
+        for segment in segments:
+            for serial in segment.deleted:
+                gone[serial_bytes(serial)] = segment.first
+                graph.delete_rule(serial, segment.start)
+            if segment.slides:
+                removed = {key for (key,) in removals.until(segment.first + 1)}
+                gone.update(dict.fromkeys(removed, segment.first))
+                graph.slide(segment.start, removed)
+            self._take_in(graph, segment, cells, {} if self.links_late else links, proposals)
+        if self.links_late:
+            self._learn_late(graph, segments[-1].start, links, gone)
+        return proposals
+
+    def _learn_late(
+        self,
+        graph: ViolationGraph,
+        start: int,
+        links: dict[int, list[tuple[bytes, int]]],
+        gone: dict[bytes, int],
+    ) -> None:
+        """Learn of the links found by others in this micro-batch, less what has been removed since."""
+        for position, hinges in links.items():
+            for groups, pane in hinges:
+                left = [
+                    key
+                    for key in keys_of(groups)
+                    if gone.get(key, -1) <= position and gone.get(key[:SERIAL_BYTES], -1) <= position
+                ]
+                if pane >= start or (not self.basic and any(key in graph.graph for key in left)):
+                    graph.tell(b"".join(left), pane)
+
+    def _take_in(
+        self,
+        graph: ViolationGraph,
+        segment: Segment,
+        cells: Cursor,
+        links: dict[int, list[tuple[bytes, int]]],
+        proposals: Proposals,
+    ) -> None:
+        pane = segment.pane
+        for position, groups, verdicts, stored, value in cells.until(segment.end):
+            if value is not None:
+                graph.join(groups, value, pane)
+            told = verdict_of(verdicts)
+            if told is None:
+                continue
+            for place in told.entering:
+                graph.enter(groups[place])
+            if value is None and stored:
+                graph.tell(groups, pane)
+            for hinge, at in links.get(position, ()):
+                graph.tell(hinge, at)
+            if not told.violated:
+                continue
+            # A cell that is not stored links nothing: it asks the groups that it violates, each by itself.
+            counts, n_groups = graph.candidates(
+                [groups[place] for place in (told.in_graph if stored else told.violated)], stored
+            )
+            if counts:
+                proposals.add(position, counts, n_groups, self.top)
+
+    def save(self) -> dict[str, pa.RecordBatch]:
+        """Return all state, as record batches by attribute and name."""
+        return {
+            f"{attribute}/{name}": batch
+            for attribute, graph in self._graphs.items()
+            for name, batch in graph.save(self._types[attribute]).items()
+        }
+
+    def load(self, saved: dict[str, pa.RecordBatch]) -> None:
+        """Put saved state in place of this one."""
+        parts: dict[str, dict[str, pa.RecordBatch]] = {}
+        for name, batch in saved.items():
+            attribute, _, part = name.rpartition("/")
+            parts.setdefault(attribute, {})[part] = batch
+        self._types = {name: part["cells"].schema.field("value").type for name, part in parts.items()}
+        self._graphs = {
+            name: ViolationGraph.load(self.basic, self.vote, part) for name, part in parts.items()
+        }
+
+
+class Proposals:
+    """The proposals of a worker about one attribute, column by column."""
+
+    def __init__(self) -> None:
+        self.positions: list[int] = []
+        self.groups: list[int] = []
+        self.totals: list[int] = []
+        self.lengths: list[int] = []
+        self.values: list[Any] = []
+        self.counts: list[int] = []
+
+    def add(self, position: int, counts: dict[Any, int], n_groups: int, top: int | None) -> None:
+        """Propose candidates for a cell: the best `top` of them, or all."""
+        self.positions.append(position)
+        self.groups.append(n_groups)
+        self.totals.append(sum(counts.values()))
+        if top is not None and len(counts) > top:
+            counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:top])
+        self.lengths.append(len(counts))
+        self.values += counts
+        self.counts += counts.values()
+
+    def batch(self, value: pa.DataType) -> pa.RecordBatch:
+        """Return them as messages."""
+        columns = [
+            pa.array(self.positions, pa.int64()),
+            pa.array(self.groups, pa.int64()),
+            pa.array(self.totals, pa.int64()),
+            lists(self.lengths, pa.array(self.values, value)),
+            lists(self.lengths, pa.array(self.counts, pa.int64())),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=proposals_schema(value))
