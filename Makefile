@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PROFILE ?= small
+OUTPUT ?= evaluation
 
 .DEFAULT_GOAL := help
 
@@ -36,6 +38,9 @@ format: $(READY) ## Format the code
 demo: $(READY) ## Clean a stream of generated shopping transactions on Spark
 	$(BIN)/sparkbleach demo
 
+evaluate: $(READY) ## Run all experiments and write a report (PROFILE=tiny, small or full; OUTPUT=a directory)
+	$(BIN)/sparkbleach bench --profile $(PROFILE) --output $(OUTPUT)
+
 bench: $(READY) ## Measure throughput and latency on Spark (about ten minutes)
 	$(BIN)/python -m bench.spark
 
@@ -52,4 +57,4 @@ clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-nightly lint format demo bench bench-rules bench-long bench-kernel clean
+.PHONY: help setup test test-nightly lint format demo evaluate bench bench-rules bench-long bench-kernel clean

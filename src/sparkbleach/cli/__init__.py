@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import check, clean, demo, explain, rules
+from . import bench, check, clean, demo, dirty, explain, rules
 
 app = typer.Typer(
     name="sparkbleach",
@@ -21,6 +21,8 @@ app.command("check")(check.check)
 app.command("explain")(explain.explain)
 app.add_typer(rules.app)
 app.command("demo")(demo.demo)
+app.command("dirty")(dirty.dirty)
+app.command("bench")(bench.bench)
 
 
 def _show_version(wanted: bool) -> None:
