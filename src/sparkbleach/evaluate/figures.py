@@ -61,10 +61,11 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     if panel.log_y:
         axes.set_yscale("log")
     bars = [series for series in panel.series if series.style == "bars"]
+    slanted = False
     for number, series in enumerate(panel.series):
         colour = _COLOURS[number % len(_COLOURS)]
         if series.style == "bars":
-            _draw_bars(axes, series, bars.index(series), len(bars), colour)
+            slanted = _draw_bars(axes, series, bars.index(series), len(bars), colour)
         else:
             axes.plot(
                 np.asarray(series.x, float),
@@ -81,25 +82,37 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         line = axes.axvline if mark.axis == "x" else axes.axhline
         line(mark.at, color="black", linewidth=1.1, linestyle=style, label=mark.label)
     if not panel.log_y:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, panel.y_max or axes.get_ylim()[1] * 1.05)
+    if panel.x_min is not None:
+        axes.set_xlim(left=panel.x_min)
     _format_numbers(axes, panel, has_bars=bool(bars))
-    if axes.get_legend_handles_labels()[1]:
+    labels = axes.get_legend_handles_labels()[1]
+    if labels:
+        longest = max(map(len, labels))
         axes.legend(
-            loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3, frameon=False, fontsize=9,
-            columnspacing=1.2, handlelength=1.8,
-        )  # fmt: skip
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.42 if slanted else -0.17),
+            ncols=3 if longest <= 24 else 2 if longest <= 36 else 1,
+            frameon=False,
+            fontsize=9,
+            columnspacing=1.2,
+            handlelength=1.8,
+        )
 
 
-def _draw_bars(axes: Axes, series: Series, number: int, n: int, colour: str) -> None:
+def _draw_bars(axes: Axes, series: Series, number: int, n: int, colour: str) -> bool:
+    """Draw the bars of one series beside those of the others; return whether long names are slanted."""
     width = 0.8 / n
     at = np.arange(len(series.x)) + (number - (n - 1) / 2) * width
     axes.bar(at, np.asarray(series.y, float), width * 0.92, label=series.label, color=colour)
     axes.set_xticks(np.arange(len(series.x)), [str(name) for name in series.x])
     longest = max((len(str(name)) for name in series.x), default=0)
-    if longest * len(series.x) > 60:
-        axes.tick_params(axis="x", labelrotation=30)
-        for label in axes.get_xticklabels():
-            label.set_horizontalalignment("right")
+    if longest * len(series.x) <= 60:
+        return False
+    axes.tick_params(axis="x", labelrotation=30)
+    for label in axes.get_xticklabels():
+        label.set_horizontalalignment("right")
+    return True
 
 
 def _format_numbers(axes: Axes, panel: Panel, *, has_bars: bool) -> None:

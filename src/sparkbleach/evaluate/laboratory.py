@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from rich.console import Console
@@ -28,6 +28,7 @@ from .sales import RULES, SalesStream
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
 OpenSpark = Callable[[str | None], "AbstractContextManager[SparkSession]"]
 
 SALES_RULES = tuple(Rule.parse(text, id=id) for id, text in RULES.items())
@@ -106,7 +107,7 @@ PROFILES = {
         dirt=(0.0, 0.2),
         windows=(2_000, 4_000),
         scaling_tuples=4_000,
-        cores=(1, 2),
+        cores=(1,),
     ),
     "small": Profile(
         scale_factor=1,
@@ -170,6 +171,7 @@ class Laboratory:
         self._master: str | None = None
         self._console = Console(stderr=True)
         self._directories = 0
+        self._made: dict[str, Any] = {}
 
     def __enter__(self) -> Laboratory:
         return self
@@ -207,6 +209,13 @@ class Laboratory:
         """The same, for people."""
         return f"windows of {self.window.size:,} tuples that slide by {self.window.slide:,}"
 
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Return what several experiments need, made by the first of them."""
+        if name not in self._made:
+            self._made[name] = make()
+        found: T = self._made[name]
+        return found
+
     @cached_property
     def _here(self) -> Path:
         return Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="sparkbleach-bench-")))
@@ -219,10 +228,9 @@ class Laboratory:
         return path
 
     def spark(self, master: str | None = None) -> SparkSession:
-        """Return the session; one on another master ends the one before."""
-        if self._spark is None or (master is not None and master != self._master):
-            if self._spark is not None:
-                self._sessions.close()
+        """Return the session on a master, or on the default one; another one ends before."""
+        if self._spark is None or master != self._master:
+            self._sessions.close()
             self._sessions = self._stack.enter_context(ExitStack())
             self._spark = self._sessions.enter_context(self._open_spark(master))
             self._master = master

@@ -58,6 +58,8 @@ class Panel:
     log_x: bool = False
     log_y: bool = False
     percent_y: bool = False
+    y_max: float | None = None
+    x_min: float | None = None
 
 
 @dataclass(frozen=True)

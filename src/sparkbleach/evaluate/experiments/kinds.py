@@ -70,11 +70,15 @@ def run(lab: Laboratory) -> Result:
                         f"repair: {repair}",
                         "kind of error",
                         "score",
-                        [
+                        y_max=1.05,
+                        series=[
                             Series(
-                                what, names, [getattr(found[name, repair], what) for name in names], "bars"
+                                what,
+                                names,
+                                [getattr(found[name, repair], what.lower()) for name in names],
+                                "bars",
                             )
-                            for what in ("precision", "recall", "f1")
+                            for what in ("precision", "recall", "F1")
                         ],
                     )
                     for repair in _REPAIRS

@@ -245,9 +245,11 @@ def run_cores(lab: Laboratory) -> Result:
     stream = stream.slice(0, profile.files * profile.file_tuples)
     here = lab.directory()
     write_files(stream, here / "in", profile.file_tuples)
-    rates = []
+    rates, masters = [], []
     for cores in profile.cores:
-        source = files(lab.spark(f"local[{cores}]"), here / "in", stream.schema)
+        spark = lab.spark(f"local[{cores}]")
+        masters.append(spark.sparkContext.master)
+        source = files(spark, here / "in", stream.schema)
         cleaned = clean(source, SIX_RULES, id="id", window=lab.window)
         with lab.progress(f"cleaning on Spark, local[{cores}]", stream.num_rows) as advance:
             batches = run_files(cleaned, here / f"checkpoint-{cores}", advance).batches
@@ -287,7 +289,7 @@ def run_cores(lab: Laboratory) -> Result:
                 ],
             )
         ],
-        tables={"cores": pa.table({"cores": list(profile.cores), "tuples_per_s": rates})},
+        tables={"cores": pa.table({"cores": list(profile.cores), "master": masters, "tuples_per_s": rates})},
         shown=["cores"],
     )
 

@@ -75,7 +75,8 @@ def run(lab: Laboratory) -> Result:
                         name,
                         "system",
                         "score",
-                        [
+                        y_max=1.05,
+                        series=[
                             Series(what, list(systems), [one[i] for one in systems.values()], "bars")
                             for i, what in enumerate(("precision", "recall", "F1"))
                         ],

@@ -18,14 +18,13 @@ _WARM_UP_SHARE = 3  # one third: the JVM compiles
 def run(lab: Laboratory) -> Result:
     """Clean a backlog as fast as possible."""
     profile = lab.profile
-    n = profile.files * profile.file_tuples
     stream = spoil(lab.truth, paper_errors(SIX_RULES, 0.1), lab.seed).dirty
     n_files = min(profile.files, max(3, stream.num_rows // profile.file_tuples))
     stream = stream.slice(0, n_files * profile.file_tuples)
     here = lab.directory()
     write_files(stream, here / "in", profile.file_tuples)
     source = files(lab.spark(), here / "in", stream.schema)
-    with lab.progress("cleaning on Spark", min(n, stream.num_rows)) as advance:
+    with lab.progress("cleaning on Spark", stream.num_rows) as advance:
         done = run_files(clean(source, SIX_RULES, id="id", window=lab.window), here / "checkpoint", advance)
     warm = done.batches[len(done.batches) // _WARM_UP_SHARE :]
     rate = sum(batch.tuples for batch in warm) / sum(batch.seconds for batch in warm)
@@ -62,6 +61,7 @@ def run(lab: Laboratory) -> Result:
                         "tuples per second",
                         [Series("sparkbleach", seconds, rates, "dots")],
                         [Mark("y", PAPER_RATE, "paper: 15 K tuples/s")],
+                        x_min=0,
                     ),
                     Panel(
                         "CPU",
