@@ -48,7 +48,7 @@ def dirty(
         Path | None,
         typer.Option(
             "--errors",
-            help="A YAML file of error processes, which see.",
+            help="A YAML file of error processes; docs/evaluate.md has them all.",
             metavar="FILE",
             rich_help_panel="Dirt",
             show_default=False,
@@ -121,7 +121,7 @@ def _read(path: Path) -> pa.Table:
     try:
         if path.suffix == ".parquet":
             return pq.read_table(path)
-        with pa.csv.open_csv(path) as reader:
+        with pa.csv.open_csv(path) as reader:  # which reads no more than it must
             names = reader.schema.names
         convert = pa.csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
@@ -129,7 +129,8 @@ def _read(path: Path) -> pa.Table:
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        return pa.csv.read_csv(path, convert_options=convert)
+        parse = pa.csv.ParseOptions(newlines_in_values=True)
+        return pa.csv.read_csv(path, parse_options=parse, convert_options=convert)
     except (OSError, pa.ArrowInvalid) as error:
         raise ConfigError(f"input: {path} cannot be read ({error}); give a CSV or a Parquet file") from error
 
@@ -137,15 +138,14 @@ def _read(path: Path) -> pa.Table:
 def _write(table: pa.Table, path: Path) -> None:
     import json
 
-    import pyarrow as pa
-    import pyarrow.csv
+    import duckdb
     import pyarrow.parquet as pq
 
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
         pq.write_table(table, path)
     elif path.suffix == ".csv":
-        pa.csv.write_csv(table, path, pa.csv.WriteOptions(quoting_style="needed"))
+        duckdb.from_arrow(table).write_csv(str(path))  # Arrow would put all texts in quotes
     else:
         with path.open("w", encoding="utf-8") as file:
             for row in table.to_pylist():
