@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Okabe and Ito: told apart by readers who do not see all colours.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#8B6914")
 _MARK_STYLES = ("--", ":", "-.", (0, (1, 3)))
-_WIDTH_IN, _HEIGHT_IN = 6.0, 4.2
+_WIDTH_IN, _NARROW_IN, _HEIGHT_IN = 6.0, 4.6, 4.2
 _DPI = 130
 
 
@@ -41,7 +41,7 @@ def draw(figure: Figure, directory: Path) -> None:
 
     n = len(figure.panels)
     with rc_context({"svg.hashsalt": figure.name, "font.size": 10, "axes.titlesize": 11}):
-        canvas = Canvas(figsize=(_WIDTH_IN * n, _HEIGHT_IN), layout="constrained")
+        canvas = Canvas(figsize=((_WIDTH_IN if n < 3 else _NARROW_IN) * n, _HEIGHT_IN), layout="constrained")
         FigureCanvasAgg(canvas)
         for axes, panel in zip(np.atleast_1d(canvas.subplots(1, n)), figure.panels, strict=True):
             _draw_panel(axes, panel)
@@ -92,7 +92,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.legend(
             loc="upper center",
             bbox_to_anchor=(0.5, -0.42 if slanted else -0.17),
-            ncols=3 if longest <= 24 else 2 if longest <= 36 else 1,
+            ncols=3 if longest <= 20 else 2 if longest <= 30 else 1,
             frameon=False,
             fontsize=9,
             columnspacing=1.2,

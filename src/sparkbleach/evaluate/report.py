@@ -61,6 +61,7 @@ def write_report(output: Path, order: Sequence[str]) -> Path:
         "<h1>sparkbleach: the evaluation</h1>",
         _INTRODUCTION,
         "<h2>What the paper says, what we wanted, what was measured</h2>",
+        _warning(found),
         _all_claims(found),
         *(_section(name, result, output) for name, result in found.items()),
         "<h2>Where it was measured</h2>",
@@ -69,6 +70,16 @@ def write_report(output: Path, order: Sequence[str]) -> Path:
     path = output / "report.html"
     path.write_text("\n".join(parts) + "\n", encoding="utf-8")
     return path
+
+
+def _warning(found: dict[str, Any]) -> str:
+    tiny = [name for name, result in found.items() if result["circumstances"]["profile"].startswith("tiny")]
+    if not tiny:
+        return ""
+    return (
+        "<p class=no>Profile tiny, only to see that it works; streams are too short for the claims: "
+        f"{', '.join(tiny)}.</p>"
+    )
 
 
 def _all_claims(found: dict[str, Any]) -> str:
@@ -100,7 +111,7 @@ def _section(name: str, result: dict[str, Any], output: Path) -> str:
     parts = [
         f"<h2 id='{name}'>{html.escape(result['title'])}</h2>",
         f"<p>{html.escape(result['question'])}</p>",
-        f"<p class=method>{html.escape(result['method'])}</p>",
+        f"<p class=method>{html.escape(result['method'][:1].upper() + result['method'][1:])}</p>",
     ]
     for figure in result["figures"]:
         picture = base64.b64encode((output / "figures" / f"{figure['name']}.svg").read_bytes()).decode()
