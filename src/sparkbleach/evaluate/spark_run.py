@@ -75,6 +75,11 @@ class SparkRun:
     usage: list[Usage]
 
 
+def repeated(stream: pa.Table, n_tuples: int) -> pa.Table:
+    """Return so many tuples of a stream; after the last one comes the first."""
+    return pa.concat_tables([stream] * -(-n_tuples // stream.num_rows)).slice(0, n_tuples)
+
+
 def write_files(stream: pa.Table, directory: Path, file_tuples: int) -> None:
     """Write a stream as Parquet files that Spark reads in order."""
     directory.mkdir(parents=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from types import TracebackType
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -19,12 +21,14 @@ class Usage:
 
     Attributes:
         at: Seconds since the epoch.
-        cores: How many cores were busy since the sample before.
+        cores: How many cores these processes kept busy since the sample before.
+        others: How many cores all other processes of the machine kept busy meanwhile.
         memory_mb: Resident memory of all processes; pages that they share count several times.
     """
 
     at: float
     cores: float
+    others: float
     memory_mb: float
 
 
@@ -52,15 +56,41 @@ class Watch:
         self._thread.join()
 
     def _run(self) -> None:
-        before, at = _processes(), time.time()
+        before, all_before, at = _processes(), _busy_ticks(), time.time()
         while not self._stop.wait(self._interval_s):
-            now, later = _processes(), time.time()
+            now, all_now, later = _processes(), _busy_ticks(), time.time()
             # A process that has ended since takes its ticks along; one that is new brings all it has.
-            ticks = sum(count - before.get(pid, (0, 0))[0] for pid, (count, _) in now.items())
-            cores = max(0, ticks) / _TICKS_PER_S / (later - at)
+            ticks = max(0, sum(count - before.get(pid, (0, 0))[0] for pid, (count, _) in now.items()))
+            others = max(0, all_now - all_before - ticks)
+            per_core = _TICKS_PER_S * (later - at)
             memory = sum(pages for _, pages in now.values()) * _PAGE_BYTES
-            self.samples.append(Usage(later, cores, memory / (1 << 20)))
-            before, at = now, later
+            self.samples.append(Usage(later, ticks / per_core, others / per_core, memory / (1 << 20)))
+            before, all_before, at = now, all_now, later
+
+
+def summary(samples: Sequence[Usage]) -> dict[str, list[float | None]]:
+    """Return the columns of a summary: busy cores, and memory in MB."""
+    if not samples:
+        return {"busy_cores": [None], "busy_cores_of_others": [None], "memory_mb_max": [None]}
+    return {
+        "busy_cores": [fmean(one.cores for one in samples)],
+        "busy_cores_of_others": [fmean(one.others for one in samples)],
+        "memory_mb_max": [max(one.memory_mb for one in samples)],
+    }
+
+
+def told_others(samples: Sequence[Usage]) -> str:
+    """Return how quiet the machine was, for people."""
+    others = fmean(one.others for one in samples) if samples else 0.0
+    return f"Meanwhile other programs kept {others:.1f} of {os.cpu_count()} cores busy."
+
+
+def _busy_ticks() -> int:
+    """Return ticks of CPU that the machine has been busy, those that a hypervisor took away included."""
+    user, nice, system, _idle, _wait, *rest = map(
+        int, Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
+    )
+    return user + nice + system + sum(rest)
 
 
 def _processes() -> dict[int, tuple[int, int]]:

@@ -33,15 +33,13 @@ def run(lab: Laboratory) -> Result:
         title="How clean does the stream become?",
         question=(
             "A tenth of the cells on the right of a rule is wrong, and a tenth of those on the left is "
-            "missing. "
-            "A rule can only help where it applies: its left side is there. Of these tuples, how many leave "
-            "with a wrong right-hand cell? (The dirty ratio; on the way in it is 10 %.)"
+            "missing. A rule can only help where it applies: its left side is there. Of these tuples, how "
+            "many leave with a wrong right-hand cell? (The dirty ratio; on the way in it is 10 %.)"
         ),
         method=(
             f"{lab.stream_name}; rules r0 to r5; each right-hand cell replaced with p = 10 % by another "
-            f"value of "
-            f"its column, each left-hand cell nulled with p = 10 %; {lab.window_name}. Run in this process: "
-            "Spark's output is the engine's, cell for cell, which the tests check."
+            f"value of its column, each left-hand cell nulled with p = 10 %; {lab.window_name}. Run in this "
+            "process: Spark's output is the engine's, cell for cell, which the tests check."
         ),
         claims=[
             Claim(
@@ -67,8 +65,7 @@ def run(lab: Laboratory) -> Result:
             Figure(
                 "accuracy",
                 "Dirty ratio by rule. The first tuples of each group cannot be repaired: nothing is known "
-                "yet. "
-                f"({FLOOR_TOLD}.)",
+                f"yet. ({FLOOR_TOLD}.)",
                 [
                     Panel(
                         "Dirty ratio over the stream",

@@ -42,24 +42,19 @@ def run(lab: Laboratory) -> Result:
         title="Bleach against a micro-batch cleaner",
         question=(
             "Without state across micro-batches, a cleaner can wait: collect the tuples of some seconds, "
-            "clean "
-            "them as a batch, go on. The longer it waits, the more it knows. How long must it wait to be as "
-            "accurate as Bleach, which decides at once?"
+            "clean them as a batch, go on. The longer it waits, the more it knows. How long must it wait "
+            "to be as accurate as Bleach, which decides at once?"
         ),
         method=(
             f"The second half of {lab.stream_name}; rules r0 to r5, 10 % dirt. Bleach with "
-            f"{lab.window_name}; the "
-            f"baseline with windows of some seconds at {PAPER_RATE:,} tuples/s, equivalence classes per "
-            f"window, "
-            "nothing kept across windows. Accuracies in this process, over whole windows. A tuple waits half "
-            "a "
-            "window on average, then for the window to be processed, which is timed on Spark; "
-            f"the windows of {measured_s:g} s were also measured from end to end: "
+            f"{lab.window_name}; the baseline with windows of some seconds at {PAPER_RATE:,} tuples/s, "
+            "equivalence classes per window, nothing kept across windows. Accuracies in this process, over "
+            "whole windows. A tuple waits half a window on average, then for the window to be processed, "
+            f"which is timed on Spark; the windows of {measured_s:g} s were also measured from end to end: "
             f"{measured_ms:,.0f} ms, where that sum says {latencies.get(measured_s, float('nan')):,.0f} ms. "
             "The baseline sees later tuples of its window, Bleach never does: where a group's tuples come "
-            "close "
-            "together (r2, r5: the lines of a ticket), waiting a second is enough to know more than Bleach "
-            "can."
+            "close together (r2, r5: the lines of a ticket), waiting a second is enough to know more than "
+            "Bleach can."
         ),
         claims=_claims(needs, bleach, latencies, latency_ms, max(xs)),
         figures=[

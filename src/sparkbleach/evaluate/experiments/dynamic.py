@@ -43,14 +43,14 @@ def run(lab: Laboratory) -> Result:
     return Result(
         title="Rules that change while the stream runs",
         question=(
-            "Users change their minds: a rule is deleted, others are added, and the stream goes on. Does it "
-            "stop? Does what is left of the rules go on to clean as before?"
+            "Users change their minds: a rule is deleted, others are added, and the stream goes on. Does "
+            "it stop? Does what is left of the rules go on to clean as before?"
         ),
         method=(
             f"{lab.stream_name}; r0 to r5 from the beginning, r5 (ticket to store) deleted at one third, r6 "
-            f"and "
-            f"r7 (ticket and customer to e-mail address) added at two thirds; 10 % dirt, {lab.window_name}. "
-            f"Dirty ratios in this process; latency and throughput on Spark at {profile.rate:,} tuples/s."
+            "and r7 (ticket and customer to e-mail address) added at two thirds; 10 % dirt, "
+            f"{lab.window_name}. Dirty ratios in this process; latency and throughput on Spark at "
+            f"{profile.rate:,} tuples/s."
         ),
         claims=[
             Claim(
@@ -71,9 +71,8 @@ def run(lab: Laboratory) -> Result:
         figures=[
             Figure(
                 "dynamic",
-                "Dirty ratios by rule; before r6 and r7 are there, nothing repairs e-mail addresses. Latency "
-                "and "
-                f"throughput as rules change. ({FLOOR_TOLD}.)",
+                "Dirty ratios by rule; before r6 and r7 are there, nothing repairs e-mail addresses. "
+                f"Latency and throughput as rules change. ({FLOOR_TOLD}.)",
                 [
                     Panel(
                         "Dirty ratio over the stream",

@@ -38,20 +38,15 @@ def run(lab: Laboratory) -> Result:
         title="Kinds of errors",
         question=(
             "Not all errors are alike. Precision is the share of repairs that give the truth, recall the "
-            "share "
-            "of wrong cells that are repaired to the truth, F1 their harmonic mean."
+            "share of wrong cells that are repaired to the truth, F1 their harmonic mean."
         ),
         method=(
-            f"{truth.num_rows:,} tuples without nulls, of {lab.stream_name}; rules r0 to r7, no window; 10 % "
-            f"of the "
-            "right-hand cells are hit, with each kind by itself (in the burst half of them, in a tenth of "
-            "the "
-            "stream). Missing cells are filled (`nulls: fill`). Duplicates and delays come on top of 10 % "
-            "other "
-            "values. `keys` are wrong values on the left of rules as well, where `repair: vote` is meant to "
-            "be "
-            "better than `repair: class`. The first tuples of a group cannot be repaired, which bounds the "
-            "recall of a short stream. Run in this process."
+            f"{truth.num_rows:,} tuples without nulls, of {lab.stream_name}; rules r0 to r7, no window; 10 "
+            "% of the right-hand cells are hit, with each kind by itself (in the burst half of them, in a "
+            "tenth of the stream). Missing cells are filled (`nulls: fill`). Duplicates and delays come on "
+            "top of 10 % other values. `keys` are wrong values on the left of rules as well, where "
+            "`repair: vote` is meant to be better than `repair: class`. The first tuples of a group cannot "
+            "be repaired, which bounds the recall of a short stream. Run in this process."
         ),
         claims=[
             Claim(

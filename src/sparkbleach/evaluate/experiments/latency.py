@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pyarrow as pa
 
 from ..laboratory import Laboratory
@@ -12,6 +11,7 @@ from ..measures import Latency, cdf
 from ..result import Claim, Figure, Mark, Panel, Result, Series
 from ..spark_run import SAMPLE_EVERY
 from ..steady_run import steady_run
+from ..watch import summary, told_others
 
 #: mean latencies of the paper's three ways to coordinate repair workers
 PAPER_MS = {"RW-basic": 364, "RW-dr": 323, "RW-ir": 316}
@@ -33,27 +33,23 @@ def run(lab: Laboratory) -> Result:
     return Result(
         title="Latency",
         question=(
-            "A tuple arrives. How long until it is clean and has left? Here: from its arrival to the end of "
-            "the "
-            "micro-batch that wrote it, waiting for the micro-batch before included."
+            "A tuple arrives. How long until it is clean and has left? Here: from its arrival to the end "
+            "of the micro-batch that wrote it, waiting for the micro-batch before included."
         ),
         method=(
             f"{lab.stream_name}; rules r0 to r5, 10 % dirt, {lab.window_name}; {profile.rate:,} tuples/s on "
-            f"Spark "
-            f"({lab.spark().sparkContext.master}), after a backlog of {profile.backlog:,} tuples and "
+            f"Spark ({lab.spark().sparkContext.master}), after a backlog of {profile.backlog:,} tuples and "
             f"{profile.warm_up} micro-batches of warm-up. One tuple in {SAMPLE_EVERY} is a sample: "
             f"{found.samples:,} samples in {len(done.measured)} micro-batches. The paper's figures are from "
-            f"18 "
-            "machines; its three ways to coordinate repair workers have no counterpart in one lane, which "
-            "needs "
-            "no coordination: 0 messages."
+            "18 machines; its three ways to coordinate repair workers have no counterpart in one lane, "
+            f"which needs no coordination: 0 messages. {told_others(usage)}"
         ),
         claims=[
             Claim(
                 "paper",
                 "a mean latency of 316 to 364 ms at 15,000 tuples/s",
-                f"{found.mean_ms:.0f} ms at {profile.rate:,} tuples/s (median {found.median_ms:.0f}, "
-                f"99 % below {found.p99_ms:.0f}, longest {found.max_ms:.0f})",
+                f"{found.mean_ms:.0f} ms at {profile.rate:,} tuples/s (median {found.median_ms:.0f}, 99 % "
+                f"below {found.p99_ms:.0f}, longest {found.max_ms:.0f})",
                 found.mean_ms <= PAPER_MS["RW-basic"],
             ),
             Claim(
@@ -111,8 +107,7 @@ def run(lab: Laboratory) -> Result:
                     "median_ms": [found.median_ms],
                     "p99_ms": [found.p99_ms],
                     "max_ms": [found.max_ms],
-                    "busy_cores": [float(np.mean([u.cores for u in usage])) if usage else None],
-                    "memory_mb_max": [float(max(u.memory_mb for u in usage)) if usage else None],
+                    **summary(usage),
                 }
             ),
         },

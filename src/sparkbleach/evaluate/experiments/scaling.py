@@ -15,7 +15,7 @@ from ..laboratory import PAPER_RATE, SALES_RULES, SIX_RULES, Laboratory
 from ..measures import dirty_ratios, ratio
 from ..ratios import FLOOR, FLOOR_TOLD
 from ..result import Claim, Figure, Mark, Panel, Result, Series
-from ..spark_run import files, run_files, write_files
+from ..spark_run import files, repeated, run_files, write_files
 from ..spoil import spoil
 
 _DIRT = 0.1
@@ -41,18 +41,15 @@ def run_rules(lab: Laboratory) -> Result:
         question="How does the cost of a tuple grow with the number of rules?",
         method=(
             f"{truth.num_rows:,} tuples of {lab.stream_name}; r0 to r7, and the same rules over copies of "
-            f"the "
-            f"right-hand columns that are dirtied by themselves; 10 % dirt, windows of {window.size:,} "
-            f"tuples. "
-            f"{_IN_PROCESS}"
+            f"the right-hand columns that are dirtied by themselves; 10 % dirt, windows of {window.size:,} "
+            f"tuples. {_IN_PROCESS}"
         ),
         claims=[
             Claim(
                 "goal",
                 "the cost of a rule does not grow with their number",
                 f"{per_rule[0]:.0f} ns per tuple with one rule, {per_rule[-1]:.0f} ns per tuple and rule "
-                f"with "
-                f"{counts[-1]}",
+                f"with {counts[-1]}",
                 per_rule[-1] <= per_rule[0],
             )
         ],
@@ -113,8 +110,7 @@ def run_dirt(lab: Laboratory) -> Result:
         method=(
             f"{truth.num_rows:,} tuples of {lab.stream_name}; rules r0 to r5; p from {min(shares):.0%} to "
             f"{max(shares):.0%}, for right-hand cells and for missing left-hand cells; a window that holds "
-            f"all. "
-            f"Dirty ratios over the second half. {_IN_PROCESS}"
+            f"all. Dirty ratios over the second half. {_IN_PROCESS}"
         ),
         claims=[
             Claim(
@@ -186,8 +182,7 @@ def run_windows(lab: Laboratory) -> Result:
         question="A larger window knows more and needs more memory. How much of both?",
         method=(
             f"{lab.stream_name}; rules r0 to r5, 10 % dirt; windows that slide by half their size. Dirty "
-            f"ratios over "
-            f"the second half. {_IN_PROCESS}"
+            f"ratios over the second half. {_IN_PROCESS}"
         ),
         claims=[
             Claim(
@@ -241,8 +236,8 @@ def run_windows(lab: Laboratory) -> Result:
 def run_cores(lab: Laboratory) -> Result:
     """Clean the same backlog with more and more cores."""
     profile = lab.profile
-    stream = spoil(lab.truth, paper_errors(SIX_RULES, _DIRT), lab.seed).dirty
-    stream = stream.slice(0, profile.files * profile.file_tuples)
+    dirty = spoil(lab.truth, paper_errors(SIX_RULES, _DIRT), lab.seed).dirty
+    stream = repeated(dirty, profile.files * profile.file_tuples)
     here = lab.directory()
     write_files(stream, here / "in", profile.file_tuples)
     rates, masters = [], []
@@ -259,12 +254,10 @@ def run_cores(lab: Laboratory) -> Result:
         title="Scaling with cores",
         question="What do more cores bring?",
         method=(
-            f"{stream.num_rows:,} tuples of {lab.stream_name}; rules r0 to r5, 10 % dirt; "
+            f"{stream.num_rows:,} tuples, over and over {lab.stream_name}; rules r0 to r5, 10 % dirt; "
             f"{profile.file_tuples:,} tuples a micro-batch, on Spark with local[n]. The lane is one task; "
-            f"what "
-            "brings rows to it and takes them away is spread over all cores. The Python workers are "
-            "processes of "
-            "their own, so that local[1] may keep more than one core busy."
+            "what brings rows to it and takes them away is spread over all cores. The Python workers are "
+            "processes of their own, so that local[1] may keep more than one core busy."
         ),
         claims=[
             Claim(

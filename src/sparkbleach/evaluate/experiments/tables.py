@@ -41,18 +41,15 @@ def run(lab: Laboratory) -> Result:
     return Result(
         title="Real tables: hospital and flights",
         question=(
-            "Two tables with real errors, and the truth for each cell, that many systems for data repair are "
-            "scored on. They read the whole table, some of them several times, and learn from it; a stream "
-            "is "
-            "read once, and each tuple is decided when it comes. How much does that cost?"
+            "Two tables with real errors, and the truth for each cell, that many systems for data repair "
+            "are scored on. They read the whole table, some of them several times, and learn from it; a "
+            "stream is read once, and each tuple is decided when it comes. How much does that cost?"
         ),
         method=(
             "hospital: 1,000 tuples, 509 wrong cells; flights: 2,376 tuples, 4,920 wrong cells "
-            "(BigDaMa/raha). One "
-            "pass in the order of the file, no window, `nulls: fill`, the rules that the literature uses. "
-            "Run in "
-            "this process. The other systems' scores are published reruns on the same cells by Uniclean's "
-            "benchmark; they were not run here."
+            "(BigDaMa/raha). One pass in the order of the file, no window, `nulls: fill`, the rules that "
+            "the literature uses. Run in this process. The other systems' scores are published reruns on "
+            "the same cells by Uniclean's benchmark; they were not run here."
         ),
         claims=[
             Claim(

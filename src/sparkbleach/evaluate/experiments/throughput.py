@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from ...spark.topology import clean
 from ..dirt import paper_errors
 from ..laboratory import PAPER_RATE, SIX_RULES, Laboratory
 from ..result import Claim, Figure, Mark, Panel, Result, Series
-from ..spark_run import files, run_files, write_files
+from ..spark_run import files, repeated, run_files, write_files
 from ..spoil import spoil
+from ..watch import summary, told_others
 
 _WARM_UP_SHARE = 3  # one third: the JVM compiles
 
@@ -18,9 +18,8 @@ _WARM_UP_SHARE = 3  # one third: the JVM compiles
 def run(lab: Laboratory) -> Result:
     """Clean a backlog as fast as possible."""
     profile = lab.profile
-    stream = spoil(lab.truth, paper_errors(SIX_RULES, 0.1), lab.seed).dirty
-    n_files = min(profile.files, max(3, stream.num_rows // profile.file_tuples))
-    stream = stream.slice(0, n_files * profile.file_tuples)
+    dirty = spoil(lab.truth, paper_errors(SIX_RULES, 0.1), lab.seed).dirty
+    stream = repeated(dirty, profile.files * profile.file_tuples)
     here = lab.directory()
     write_files(stream, here / "in", profile.file_tuples)
     source = files(lab.spark(), here / "in", stream.schema)
@@ -36,11 +35,11 @@ def run(lab: Laboratory) -> Result:
         title="Throughput",
         question="A backlog is waiting. How many tuples per second are cleaned?",
         method=(
-            f"{stream.num_rows:,} tuples of {lab.stream_name}; rules r0 to r5, 10 % dirt, {lab.window_name}; "
-            f"{profile.file_tuples:,} tuples a micro-batch, from Parquet files to a no-op sink, on Spark "
-            f"({lab.spark().sparkContext.master}). The first third of the micro-batches is not counted: the "
-            f"JVM "
-            "compiles. Memory is that of all processes, the JVM's heap included."
+            f"{stream.num_rows:,} tuples, over and over {lab.stream_name}; rules r0 to r5, 10 % dirt, "
+            f"{lab.window_name}; {profile.file_tuples:,} tuples a micro-batch, from Parquet files to a "
+            f"no-op sink, on Spark ({lab.spark().sparkContext.master}). The first third of the "
+            "micro-batches is not counted: the JVM compiles. Memory is that of all processes, the JVM's "
+            f"heap included. {told_others(usage)}"
         ),
         claims=[
             Claim(
@@ -69,10 +68,15 @@ def run(lab: Laboratory) -> Result:
                         "busy cores",
                         [
                             Series(
-                                "busy cores",
+                                "sparkbleach and Spark",
                                 [u.at - began for u in done.usage],
                                 [u.cores for u in done.usage],
-                            )
+                            ),
+                            Series(
+                                "other programs",
+                                [u.at - began for u in done.usage],
+                                [u.others for u in done.usage],
+                            ),
                         ],
                     ),
                     Panel(
@@ -108,14 +112,14 @@ def run(lab: Laboratory) -> Result:
                 {
                     "second": [u.at - began for u in done.usage],
                     "cores": [u.cores for u in done.usage],
+                    "cores_of_others": [u.others for u in done.usage],
                     "memory_mb": [u.memory_mb for u in done.usage],
                 }
             ),
             "summary": pa.table(
                 {
                     "tuples_per_s": [rate],
-                    "busy_cores": [float(np.mean([u.cores for u in usage])) if usage else None],
-                    "memory_mb_max": [float(max(u.memory_mb for u in usage)) if usage else None],
+                    **summary(usage),
                 }
             ),
         },

@@ -52,19 +52,15 @@ def run(lab: Laboratory) -> Result:
         title="A burst of errors: Bleach windowing against basic windowing",
         question=(
             "Memory is bounded by a window. Basic windowing counts only what is in the window, so that a "
-            "long "
-            "burst of errors outvotes the truth. Bleach windowing keeps counting while a group has "
-            "violations: "
-            "what was known before the burst still counts. How much does that help?"
+            "long burst of errors outvotes the truth. Bleach windowing keeps counting while a group has "
+            "violations: what was known before the burst still counts. How much does that help?"
         ),
         method=(
             f"{lab.stream_name}; rules r0 to r5; 10 % dirt, and 50 % of right-hand cells from position "
             f"{begin:,} to {end:,}; windows of {size:,} tuples that slide by {size // 2:,}: the burst is "
-            f"longer "
-            "than the window, and the window is short enough for it to matter. Errors are systematic (the "
-            "same "
-            "true value always becomes the same wrong one, as from a wrong master record) or drawn anew each "
-            "time. Run in this process."
+            "longer than the window, and the window is short enough for it to matter. Errors are "
+            "systematic (the same true value always becomes the same wrong one, as from a wrong master "
+            "record) or drawn anew each time. Run in this process."
         ),
         claims=_claims(found, begin, end),
         figures=[
