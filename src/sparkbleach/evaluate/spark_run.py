@@ -27,7 +27,7 @@ Transform = Callable[[DataFrame], DataFrame]
 
 #: one tuple in so many is a sample of the latency
 SAMPLE_EVERY = 100
-_STALL_S = 180.0
+_STALL_S = 300.0
 _POLL_S = 0.1
 
 
