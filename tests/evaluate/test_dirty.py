@@ -71,12 +71,23 @@ def test_parquet_by_processes(tmp_path: Path) -> None:
     assert all(100 <= one["origin"] < 200 for one in changes if one["kind"] == "typo")
 
 
+def test_json_lines(tmp_path: Path) -> None:
+    """JSON lines keep their types, and a missing cell is null."""
+    clean, dirty = tmp_path / "clean.json", tmp_path / "dirty.jsonl"
+    clean.write_text("".join(json.dumps({"id": n, "city": "Paris"}) + "\n" for n in range(20)))
+    errors = tmp_path / "errors.yml"
+    errors.write_text("errors:\n  - {kind: missing, p: 1, attributes: [city], burst: [3, 5]}\n")
+    assert run("--input", clean, "--output", dirty, "--errors", errors).exit_code == 0
+    rows = [json.loads(line) for line in dirty.read_text().splitlines()]
+    assert rows == [{"id": n, "city": None if n in (3, 4) else "Paris"} for n in range(20)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--output", "d.csv"], "nothing says what should go wrong; give --rules"),
-        (["--output", "d.txt", "--rules", "rules.yml"], "d.txt ends with none of .csv, .parquet"),
-        (["--output", "d.csv", "--rules", "rules.yml", "--log", "l.txt"], "l.txt ends with none of .jsonl"),
+        (["--output", "d.txt", "--rules", "rules.yml"], "d.txt ends with none of .csv, .json"),
+        (["--output", "d.csv", "--rules", "rules.yml", "--log", "l.txt"], "l.txt ends with none of .csv"),
         (["--output", "d.csv", "--rules", "rules.yml"], "none.csv cannot be read"),
     ],
 )

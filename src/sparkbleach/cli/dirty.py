@@ -16,18 +16,21 @@ if TYPE_CHECKING:
 
     from ..evaluate.dirt import Error
 
-_SUFFIXES = (".csv", ".parquet")
-_LOG_SUFFIXES = (".jsonl", ".csv", ".parquet")
+_SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
 
 
 def dirty(
     input: Annotated[
         Path,
-        typer.Option("--input", help="The clean file: CSV or Parquet.", metavar="FILE", show_default=False),
+        typer.Option(
+            "--input", help="The clean file: CSV, JSON lines or Parquet.", metavar="FILE", show_default=False
+        ),
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", help="The dirty file: CSV or Parquet.", metavar="FILE", show_default=False),
+        typer.Option(
+            "--output", help="The dirty file: CSV, JSON lines or Parquet.", metavar="FILE", show_default=False
+        ),
     ],
     rules: Annotated[
         Path | None,
@@ -79,17 +82,20 @@ def dirty(
     Example: `sparkbleach dirty --input clean.csv --output dirty.csv --rules rules.yml --log log.jsonl`
     """
     with told(debug=debug):
+        from rich.console import Console
+
         from ..evaluate.spoil import spoil
 
-        _check_suffix("output", output, _SUFFIXES)
+        _check_suffix("output", output)
         if log is not None:
-            _check_suffix("log", log, _LOG_SUFFIXES)
+            _check_suffix("log", log)
         processes = _processes(rules, p, errors)
-        spoilt = spoil(_read(input), processes, seed)
-        changes = spoilt.log()
-        _write(spoilt.dirty, output)
-        if log is not None:
-            _write(changes, log)
+        with Console(stderr=True).status("making it dirty"):
+            spoilt = spoil(_read(input), processes, seed)
+            changes = spoilt.log()
+            _write(spoilt.dirty, output)
+            if log is not None:
+                _write(changes, log)
         typer.echo(
             f"{spoilt.dirty.num_rows:,} tuples, {changes.num_rows:,} changes: "
             + (", ".join(f"{kind} {n:,}" for kind, n in _counts(changes)) or "none")
@@ -106,21 +112,24 @@ def _processes(rules: Path | None, p: float, errors: Path | None) -> list[Error]
     return found if errors is None else found + load_errors(errors)
 
 
-def _check_suffix(option: str, path: Path, known: tuple[str, ...]) -> None:
-    if path.suffix not in known:
-        raise ConfigError(f"{option}: {path} ends with none of {', '.join(known)}; name it so")
+def _check_suffix(option: str, path: Path) -> None:
+    if path.suffix not in _SUFFIXES:
+        raise ConfigError(f"{option}: {path} ends with none of {', '.join(_SUFFIXES)}; name it so")
 
 
 def _read(path: Path) -> pa.Table:
     """Read a file; of a CSV file all columns are text, and an empty cell without quotes is null."""
     import pyarrow as pa
     import pyarrow.csv
+    import pyarrow.json
     import pyarrow.parquet as pq
 
-    _check_suffix("input", path, _SUFFIXES)
+    _check_suffix("input", path)
     try:
         if path.suffix == ".parquet":
             return pq.read_table(path)
+        if path.suffix != ".csv":
+            return pa.json.read_json(path)
         with pa.csv.open_csv(path) as reader:  # which reads no more than it must
             names = reader.schema.names
         convert = pa.csv.ConvertOptions(
@@ -132,7 +141,7 @@ def _read(path: Path) -> pa.Table:
         parse = pa.csv.ParseOptions(newlines_in_values=True)
         return pa.csv.read_csv(path, parse_options=parse, convert_options=convert)
     except (OSError, pa.ArrowInvalid) as error:
-        raise ConfigError(f"input: {path} cannot be read ({error}); give a CSV or a Parquet file") from error
+        raise ConfigError(f"input: {path} cannot be read ({error}); give a file of its format") from error
 
 
 def _write(table: pa.Table, path: Path) -> None:
@@ -149,7 +158,7 @@ def _write(table: pa.Table, path: Path) -> None:
     else:
         with path.open("w", encoding="utf-8") as file:
             for row in table.to_pylist():
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
 
 
 def _counts(changes: pa.Table) -> list[tuple[str, int]]:
