@@ -17,6 +17,7 @@ from ..ratios import FLOOR, FLOOR_TOLD
 from ..result import Claim, Figure, Mark, Panel, Result, Series
 from ..spark_run import files, repeated, run_files, write_files
 from ..spoil import spoil
+from ..watch import Usage, told_others
 
 _DIRT = 0.1
 _IN_PROCESS = "Run in this process, in two threads: what the engine itself costs, without Spark."
@@ -35,7 +36,7 @@ def run_rules(lab: Laboratory) -> Result:
             read = sorted({name for rule in rules[:n] for name in (*rule.lhs, rule.rhs)})
             runs[n] = run_engine(dirty.select(read), rules[:n], window, advance=advance)
     rates = [one.tuples_per_s for one in runs.values()]
-    per_rule = [1e9 / rate / n for n, rate in zip(counts, rates, strict=True)]
+    per_rule = [1e9 * one.cpu_seconds / truth.num_rows / n for n, one in runs.items()]
     return Result(
         title="Scaling with rules",
         question="How does the cost of a tuple grow with the number of rules?",
@@ -56,7 +57,7 @@ def run_rules(lab: Laboratory) -> Result:
         figures=[
             Figure(
                 "rules",
-                "Throughput of the engine, and time per tuple and rule, over the number of rules.",
+                "Throughput of the engine, and CPU time per tuple and rule, over the number of rules.",
                 [
                     Panel(
                         "Throughput",
@@ -70,7 +71,7 @@ def run_rules(lab: Laboratory) -> Result:
                     Panel(
                         "Cost of a rule",
                         "rules",
-                        "ns per tuple and rule",
+                        "ns of CPU per tuple and rule",
                         [Series("engine", counts, per_rule, "dots")],
                         log_x=True,
                     ),
@@ -82,7 +83,7 @@ def run_rules(lab: Laboratory) -> Result:
                 {
                     "rules": list(counts),
                     "tuples_per_s": rates,
-                    "ns_per_tuple_and_rule": per_rule,
+                    "cpu_ns_per_tuple_and_rule": per_rule,
                     "state_bytes": [one.reports[-1]["nbytes"] for one in runs.values()],
                 }
             )
@@ -241,14 +242,16 @@ def run_cores(lab: Laboratory) -> Result:
     here = lab.directory()
     write_files(stream, here / "in", profile.file_tuples)
     rates, masters = [], []
+    usage: list[Usage] = []
     for cores in profile.cores:
         spark = lab.spark(f"local[{cores}]")
         masters.append(spark.sparkContext.master)
         source = files(spark, here / "in", stream.schema)
         cleaned = clean(source, SIX_RULES, id="id", window=lab.window)
         with lab.progress(f"cleaning on Spark, local[{cores}]", stream.num_rows) as advance:
-            batches = run_files(cleaned, here / f"checkpoint-{cores}", advance).batches
-        warm = batches[len(batches) // 3 :]
+            done = run_files(cleaned, here / f"checkpoint-{cores}", advance)
+        usage += done.usage
+        warm = done.batches[len(done.batches) // 3 :]
         rates.append(sum(batch.tuples for batch in warm) / sum(batch.seconds for batch in warm))
     return Result(
         title="Scaling with cores",
@@ -257,7 +260,8 @@ def run_cores(lab: Laboratory) -> Result:
             f"{stream.num_rows:,} tuples, over and over {lab.stream_name}; rules r0 to r5, 10 % dirt; "
             f"{profile.file_tuples:,} tuples a micro-batch, on Spark with local[n]. The lane is one task; "
             "what brings rows to it and takes them away is spread over all cores. The Python workers are "
-            "processes of their own, so that local[1] may keep more than one core busy."
+            "processes of their own, so that local[1] may keep more than one core busy. "
+            f"{told_others(usage)}"
         ),
         claims=[
             Claim(
