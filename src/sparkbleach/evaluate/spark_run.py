@@ -106,6 +106,22 @@ def write_steady(stream: pa.Table, path: Path) -> None:
         writer.write_table(stream.combine_chunks(), max_chunksize=50_000)
 
 
+def steady_stream(spark: SparkSession, path: Path, *, rate: int, backlog: int) -> DataFrame:
+    """Return a stream whose tuples arrive at a steady rate: see `SteadySource`.
+
+    Args:
+        spark: The session.
+        path: Where `write_steady` has written the stream.
+        rate: Tuples per second.
+        backlog: How many tuples are there at the beginning.
+    """
+    spark.dataSource.register(SteadySource)
+    with pa.memory_map(str(path)) as file:
+        schema = from_arrow_schema(pa.ipc.open_file(file).schema).toDDL()
+    reader = spark.readStream.format("steady").options(path=str(path), rate=rate, backlog=backlog)
+    return reader.option("schema", schema).load()
+
+
 def run_steady(
     spark: SparkSession,
     path: Path,
@@ -133,11 +149,7 @@ def run_steady(
         trigger_s: How often a micro-batch begins; as often as possible if 0.
         advance: Is told how many tuples were read, batch by batch.
     """
-    spark.dataSource.register(SteadySource)
-    with pa.memory_map(str(path)) as file:
-        schema = from_arrow_schema(pa.ipc.open_file(file).schema).toDDL()
-    reader = spark.readStream.format("steady").options(path=str(path), rate=rate, backlog=backlog)
-    source = reader.option("schema", schema).load()
+    source = steady_stream(spark, path, rate=rate, backlog=backlog)
 
     def enough(batches: list[MicroBatch]) -> bool:
         return len(steady(batches)) >= n_batches and batches[-1].end >= n_tuples
