@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PROFILE ?= small
+OUTPUT ?= evaluation
 
 .DEFAULT_GOAL := help
 
@@ -39,6 +41,9 @@ demo: $(READY) ## Clean a stream of generated shopping transactions on Spark
 demo-kafka: $(READY) ## Clean a topic into a topic while rules change, with a broker on this machine
 	$(BIN)/sparkbleach demo-kafka
 
+evaluate: $(READY) ## Run all experiments and write a report (PROFILE=tiny, small or full; OUTPUT=a directory)
+	$(BIN)/sparkbleach bench --profile $(PROFILE) --output $(OUTPUT)
+
 bench: $(READY) ## Measure throughput and latency on Spark (about ten minutes)
 	$(BIN)/python -m bench.spark
 
@@ -61,4 +66,4 @@ clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-nightly lint format demo demo-kafka bench bench-rules bench-kafka bench-long bench-kernel bench-coordination clean
+.PHONY: help setup test test-nightly lint format demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-coordination clean

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 import time
 
-from bench.stream import RULES, SCHEMA, SalesStream
+from bench.stream import dirty_batches
 from sparkbleach import Rule, Window
 from sparkbleach.distributed import DistributedEngine
+from sparkbleach.evaluate.sales import RULES, SCHEMA
 from sparkbleach.stage.link_worker import LinkWorker
 
 BATCH_TUPLES = 10_000
@@ -44,9 +45,8 @@ def main(n_tuples: int, repair_workers: int) -> None:
         )
         if mode == "dr, as written":
             engine.link_workers = [AsWritten(window, "bleach", always=False) for _ in range(repair_workers)]
-        stream = SalesStream(seed=1)
         seconds = 0.0
-        for batch in stream.batches(n_tuples, BATCH_TUPLES):
+        for batch in dirty_batches(n_tuples, BATCH_TUPLES, seed=1):
             begun = time.process_time()
             engine.process(batch)
             seconds += time.process_time() - begun

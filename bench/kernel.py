@@ -26,8 +26,9 @@ from multiprocessing import get_context
 import numpy as np
 import pyarrow as pa
 
-from bench.stream import RULES, SCHEMA, SalesStream
+from bench.stream import dirty_batches
 from sparkbleach import Engine, Rule, Window
+from sparkbleach.evaluate.sales import RULES, SCHEMA
 from sparkbleach.stage.apply import BatchColumns, apply_rules
 
 WINDOW = Window.tuples(2_000_000, slide=1_000_000)
@@ -99,15 +100,13 @@ def _run(
 ) -> Run:
     compile_kernel()
     engine = new_engine(n_rules)
-    stream = SalesStream(seed=7)
     result = Run()
     gc.collect()
     gc.freeze()
     gc.disable()
     made = 0
     try:
-        while made < n_tuples:
-            block = stream.batch(min(50_000, n_tuples - made))
+        for block in dirty_batches(n_tuples, 50_000, seed=7):
             made += block.num_rows
             for first in range(0, block.num_rows, batch_tuples):
                 batch = block.slice(first, batch_tuples)
@@ -141,9 +140,8 @@ def compile_kernel() -> float:
         [Rule.parse(text, id=id) for id, text in RULES.items()],
         window=Window.tuples(2000, slide=1000),
     )
-    stream = SalesStream(seed=1)
-    for _ in range(8):
-        engine.process(stream.batch(1_000))
+    for batch in dirty_batches(8_000, 1_000, seed=1):
+        engine.process(batch)
     return time.perf_counter() - began
 
 

@@ -14,9 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.spark import DDL, FILE_TUPLES, SIX_RULES, session
-from bench.stream import SalesStream
+from bench.spark import FILE_TUPLES, SIX_RULES, session
+from bench.stream import dirty_batches
 from sparkbleach import clean, report
+from sparkbleach.evaluate.sales import SCHEMA
+from sparkbleach.evaluate.spark_run import files
 
 FILES_PER_BATCH = 2
 
@@ -52,13 +54,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="sparkbleach-long-") as directory:
         here = Path(directory)
         (here / "in").mkdir()
-        stream = SalesStream()
-        for number, batch in enumerate(stream.batches(millions * 1_000_000, FILE_TUPLES)):
+        for number, batch in enumerate(dirty_batches(millions * 1_000_000, FILE_TUPLES)):
             path = here / "in" / f"{number:05}.parquet"
             pq.write_table(pa.Table.from_batches([batch]), path)
             os.utime(path, (1e9 + number, 1e9 + number))
-        source = spark.readStream.schema(DDL).option("maxFilesPerTrigger", FILES_PER_BATCH)
-        cleaned = clean(source.parquet(str(here / "in")), SIX_RULES, id="id")
+        source = files(spark, here / "in", SCHEMA, FILES_PER_BATCH)
+        cleaned = clean(source, SIX_RULES, id="id")
         query = (
             cleaned.writeStream.format("noop")
             .option("checkpointLocation", str(here / "checkpoint"))

@@ -17,7 +17,6 @@ import datetime as dt
 import json
 import statistics
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
-from bench.spark import DDL, LATENCY_RATE, SIX_RULES, session
-from bench.steady import SteadySource
-from bench.stream import RULES, SCHEMA, SalesStream
+from bench.spark import LATENCY_RATE, SIX_RULES, session
+from bench.stream import dirty_batches
 from sparkbleach import Rule, RuleUpdate, clean, open_log, report
+from sparkbleach.evaluate.sales import RULES
+from sparkbleach.evaluate.spark_run import steady_stream, write_steady
 
 GOAL = 2.0
 AROUND = 3
@@ -64,21 +64,15 @@ def run(spark: SparkSession, here: Path, backlog: int, warm_up: float, seconds: 
     """Run the experiment; return the micro-batches after the warm-up."""
     path = here / "steady.arrow"
     n = backlog + int((warm_up + len(PHASES) * seconds + 60) * LATENCY_RATE)
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
-        for batch in SalesStream().batches(n, 50_000):
-            writer.write_batch(batch)
-    spark.dataSource.register(SteadySource)
-    begin = time.time() + 10
-    source = (
-        spark.readStream.format("steady")
-        .options(path=str(path), rate=LATENCY_RATE, begin=begin, backlog=backlog, schema=DDL)
-        .load()
-    )
+    write_steady(pa.Table.from_batches(dirty_batches(n, 50_000)), path)
+    source = steady_stream(spark, path, rate=LATENCY_RATE, backlog=backlog)
     log = open_log(str(here / "rules"))
     cleaned = clean(source, SIX_RULES, id="id", control=log.stream(spark), egress_partitions=1)
     checkpoint = str(here / "checkpoint")
     query = cleaned.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
-    query.awaitTermination(begin - time.time() + warm_up / 2)  # type: ignore[arg-type]
+    while query.lastProgress is None:
+        query.awaitTermination(1)
+    query.awaitTermination(warm_up / 2)  # type: ignore[arg-type]
     log.publish(RuleUpdate(delete="no such rule"), by="bench")
     query.awaitTermination(warm_up / 2 + seconds)  # type: ignore[arg-type]
     for updates in UPDATES.values():
@@ -86,11 +80,11 @@ def run(spark: SparkSession, here: Path, backlog: int, warm_up: float, seconds: 
             log.publish(update, by="bench")
         query.awaitTermination(seconds)  # type: ignore[arg-type]
     query.stop()
-    return batches_of(query.recentProgress, begin, backlog, begin + warm_up)
+    return batches_of(query.recentProgress, backlog, warm_up)
 
 
-def batches_of(progress: list[Any], begin: float, backlog: int, first: float) -> list[Batch]:
-    """Return the micro-batches from a moment on."""
+def batches_of(progress: list[Any], backlog: int, warm_up: float) -> list[Batch]:
+    """Return the micro-batches after the backlog and so many seconds of warm-up."""
     found = []
     phase = 0
     for batch in progress:
@@ -101,13 +95,14 @@ def batches_of(progress: list[Any], begin: float, backlog: int, first: float) ->
         phase += any("r5" in line or "r6" in line for line in updates)
         started = dt.datetime.fromisoformat(batch["timestamp"].replace("Z", "+00:00")).timestamp()
         took = batch["durationMs"]["triggerExecution"] / 1000
-        if started < first:
+        offsets = next(one for one in batch["sources"] if "FileStreamSource" not in one["description"])
+        end = json.loads(offsets["endOffset"])
+        if not end["begin"] or started < end["begin"] + warm_up:
             if updates:
                 print(f"the first control record: {took * 1000:.0f} ms, {batch['durationMs']}")
             continue
-        offsets = next(one for one in batch["sources"] if "FileStreamSource" not in one["description"])
-        start, end = (json.loads(offsets[at])["n"] for at in ("startOffset", "endOffset"))
-        arrived = begin + (np.arange(start, end) - backlog) / LATENCY_RATE
+        start = json.loads(offsets["startOffset"])
+        arrived = end["begin"] + (np.arange(start["n"], end["n"]) - backlog) / LATENCY_RATE
         found.append(Batch(batch["batchId"], phase, took, started + took - arrived, updates))
     return found
 

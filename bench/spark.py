@@ -6,28 +6,31 @@ Usage: python -m bench.spark [--quick] [throughput] [latency]
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import json
 import os
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from bench.steady import SteadySource
-from bench.stream import RULES, SCHEMA, SalesStream
-from sparkbleach import SPARK_SETTINGS, clean, report
+from bench.stream import dirty_batches
+from sparkbleach import SPARK_SETTINGS, clean
+from sparkbleach.evaluate.measures import Latency
+from sparkbleach.evaluate.sales import RULES, SCHEMA
+from sparkbleach.evaluate.spark_run import (
+    files,
+    latencies_ms,
+    run_files,
+    run_steady,
+    steady,
+    write_files,
+    write_steady,
+)
 
 SIX_RULES = [f"{id}: {text}" for id, text in list(RULES.items())[:6]]
-DDL = ", ".join(f"{field.name} {'long' if field.type == pa.int64() else 'string'}" for field in SCHEMA)
 FILE_TUPLES = 100_000
 FILES_PER_BATCH = 5
 LATENCY_RATE = 15_000
@@ -54,31 +57,14 @@ def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def run(df: DataFrame, checkpoint: Path, seconds: float | None = None) -> list[Any]:
-    """Run a query over all that there is, or for some seconds; return the progress of its micro-batches."""
-    query = df.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
-    if seconds is None:
-        query.processAllAvailable()
-    else:
-        query.awaitTermination(seconds)  # type: ignore[arg-type]
-    query.stop()
-    return [progress for progress in query.recentProgress if progress["numInputRows"]]
-
-
 def throughput(spark: SparkSession, here: Path, n_files: int, rounds: int) -> None:
     """Print the throughput of source, identity and cleaning, on the same files and in turns.
 
     The first round is not counted: the JVM compiles while it runs.
     """
-    stream = SalesStream()
-    (here / "in").mkdir()
-    for number, batch in enumerate(stream.batches(n_files * FILE_TUPLES, FILE_TUPLES)):
-        path = here / "in" / f"{number:05}.parquet"
-        pq.write_table(pa.Table.from_batches([batch]), path)
-        os.utime(path, (1e9 + number, 1e9 + number))
-    source = (
-        spark.readStream.schema(DDL).option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(here / "in"))
-    )
+    stream = pa.Table.from_batches(dirty_batches(n_files * FILE_TUPLES, FILE_TUPLES))
+    write_files(stream, here / "in", FILE_TUPLES)
+    source = files(spark, here / "in", SCHEMA, FILES_PER_BATCH)
     ways = {
         "(a) source to no-op sink": source,
         "(b) identity mapInArrow": source.mapInArrow(identity, source.schema),
@@ -88,10 +74,9 @@ def throughput(spark: SparkSession, here: Path, n_files: int, rounds: int) -> No
     rates: dict[str, list[float]] = {way: [] for way in ways}
     for turn in range(rounds + 1):
         for number, (way, df) in enumerate(ways.items()):
-            batches = run(df, here / f"checkpoint-{turn}-{number}")
+            batches = run_files(df, here / f"checkpoint-{turn}-{number}").batches
             warm = batches[len(batches) // 3 :]
-            seconds = sum(batch["durationMs"]["triggerExecution"] for batch in warm) / 1000
-            rate = sum(batch["numInputRows"] for batch in warm) / seconds
+            rate = sum(batch.tuples for batch in warm) / sum(batch.seconds for batch in warm)
             if turn:
                 rates[way].append(rate)
             print(f"  {f'round {turn}' if turn else 'warm-up'}, {way}: {rate:,.0f} tuples/s", flush=True)
@@ -112,47 +97,33 @@ def _told(ratios: list[float]) -> str:
     return ", ".join(f"{ratio:.2f}" for ratio in ratios)
 
 
-def latency(spark: SparkSession, here: Path, backlog: int, warm_up: float, seconds: float) -> None:
+def latency(spark: SparkSession, here: Path, backlog: int, warm_up: int, n_batches: int) -> None:
     """Print the latency of tuples that arrive at a steady rate, from their arrival to the end of their batch.
 
     A backlog is cleaned first, so that the window is full and slides while it is measured.
     """
     path = here / "steady.arrow"
-    n = backlog + int((warm_up + seconds + 60) * LATENCY_RATE)
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
-        for batch in SalesStream().batches(n, 50_000):
-            writer.write_batch(batch)
-    spark.dataSource.register(SteadySource)
-    begin = time.time() + 10
-    source = (
-        spark.readStream.format("steady")
-        .options(path=str(path), rate=LATENCY_RATE, begin=begin, backlog=backlog, schema=DDL)
-        .load()
-    )
-    df = clean(source, SIX_RULES, id="id", egress_partitions=1)
-    batches = run(df, here / "checkpoint-latency", 10 + warm_up + seconds)
-    latencies, durations = [], []
-    slides = set()
-    for batch in batches:
-        started = dt.datetime.fromisoformat(batch["timestamp"].replace("Z", "+00:00")).timestamp()
-        took = batch["durationMs"]["triggerExecution"] / 1000
-        if started < begin + warm_up:
-            continue
-        offsets = batch["sources"][0]
-        first, last = (json.loads(offsets[end])["n"] for end in ("startOffset", "endOffset"))
-        arrived = begin + (np.arange(first, last) - backlog) / LATENCY_RATE
-        latencies.append(started + took - arrived)
-        durations.append(took)
-        slides.add(last // 1_000_000)
-    ms = np.concatenate(latencies) * 1000
-    last_report = report(batches[-1]) or {}
-    print(f"\nlatency at {LATENCY_RATE:,} tuples/s, {ms.size:,} tuples in {len(durations)} micro-batches,")
+    write_steady(pa.Table.from_batches(dirty_batches(backlog + 3_000_000, 50_000)), path)
+    batches = run_steady(
+        spark,
+        path,
+        lambda df: clean(df, SIX_RULES, id="id", egress_partitions=1),
+        here / "checkpoint-latency",
+        rate=LATENCY_RATE,
+        backlog=backlog,
+        n_batches=warm_up + n_batches,
+    ).batches
+    measured = steady(batches, warm_up)
+    found = Latency.of(latencies_ms(measured, LATENCY_RATE, backlog))
+    slides = {batch.end // 1_000_000 for batch in measured}
+    last_report = batches[-1].report or {}
     print(
-        f"  after {backlog:,} tuples of backlog and {warm_up:.0f} s; {len(slides) - 1} slides of the window"
+        f"\nlatency at {LATENCY_RATE:,} tuples/s, {found.samples:,} samples, {len(measured)} micro-batches,"
     )
-    print(f"  mean {ms.mean():.0f} ms (goal 320), p50 {np.median(ms):.0f} ms,", end=" ")
-    print(f"p99 {np.quantile(ms, 0.99):.0f} ms (goal 1,000), longest {ms.max():.0f} ms")
-    print(f"  micro-batches: median {statistics.median(durations) * 1000:.0f} ms")
+    print(f"  after a backlog of {backlog:,} and {warm_up} micro-batches; {len(slides) - 1} slides")
+    print(f"  mean {found.mean_ms:.0f} ms (goal 320), p50 {found.median_ms:.0f} ms,", end=" ")
+    print(f"p99 {found.p99_ms:.0f} ms (goal 1,000), longest {found.max_ms:.0f} ms")
+    print(f"  micro-batches: median {statistics.median(batch.seconds for batch in measured) * 1000:.0f} ms")
     print(f"  state of the lane: {last_report.get('nbytes', 0) / 1e6:.0f} MB")
 
 
@@ -169,9 +140,9 @@ def main() -> None:
             throughput(spark, here, n_files=30 if options.quick else 60, rounds=1 if options.quick else 3)
         if "latency" in options.what:
             if options.quick:
-                latency(spark, here, backlog=100_000, warm_up=30, seconds=30)
+                latency(spark, here, backlog=100_000, warm_up=100, n_batches=100)
             else:
-                latency(spark, here, backlog=2_000_000, warm_up=75, seconds=105)
+                latency(spark, here, backlog=2_000_000, warm_up=250, n_batches=350)
     spark.stop()
 
 

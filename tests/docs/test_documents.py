@@ -12,6 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparkbleach import RuleError, load_rules
+from sparkbleach.evaluate.dirt import Kind
+from sparkbleach.evaluate.experiments import EXPERIMENTS
 from tests.docs.commands import run_commands
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +33,8 @@ def blocks(document: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "docs/rules.md", "docs/engine.md", "docs/spark.md", "docs/control.md"]
+    "document",
+    ["README.md", "docs/rules.md", "docs/engine.md", "docs/spark.md", "docs/control.md", "docs/evaluate.md"],
 )
 def test_python_examples_print_what_stands_below_them(
     document: str, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
@@ -64,6 +67,21 @@ def test_commands_work(document: str, tmp_path: Path, spark: SparkSession) -> No
     assert "Pariss" in run_commands("".join(commands), here, bin)
     cleaned = "".join(path.read_text() for path in (here / "clean").glob("*.csv"))
     assert "3,75001,Paris\n" in cleaned
+
+
+def test_commands_of_the_evaluation_work(tmp_path: Path) -> None:
+    """The commands of docs/evaluate.md work; it names every experiment and every kind of error."""
+    document = "docs/evaluate.md"
+    commands = [code for language, code in blocks(document) if language == "sh" and not is_set_up(code)]
+    bin, here = tmp_path / "bin", tmp_path / "here"
+    bin.mkdir()
+    here.mkdir()
+    printed = run_commands("".join(commands), here, bin)
+    assert '"attribute": "city", "kind": "domain", "old": "Lyon", "new": "Paris"' in printed
+    assert "1,75001,Pairs\n" in printed
+    assert (here / "evaluation" / "report.html").exists()
+    text = (ROOT / document).read_text()
+    assert all(f"`{name}`" in text for name in (*EXPERIMENTS, *Kind))
 
 
 @contextlib.contextmanager

@@ -10,12 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bench.stream import RULES, SCHEMA, SalesStream
+from bench.stream import dirty_batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Engine, Rule, RuleError, SchemaError, Window
 from sparkbleach.distributed import DistributedEngine
+from sparkbleach.evaluate.sales import RULES, SCHEMA
 from sparkbleach.stage.messages import Envelope
 from sparkbleach.update import RuleUpdate
 from tests.naive.reference import NaiveAttribute, NaiveRule
@@ -350,7 +351,7 @@ def test_equals_the_engine_on_a_stream_like_the_papers(coordination: str) -> Non
         detect_workers=2,
         repair_workers=3,
     )
-    for number, batch in enumerate(SalesStream(seed=3).batches(4_000, 800)):
+    for number, batch in enumerate(dirty_batches(4_000, 800, seed=3)):
         for one in (engine, distributed):
             if number == 2:
                 one.delete_rule("r5")

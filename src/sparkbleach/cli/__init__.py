@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import broker, check, clean, demo, demo_kafka, explain, rules
+from . import bench, broker, check, clean, demo, demo_kafka, dirty, explain, rules
 
 app = typer.Typer(
     name="sparkbleach",
@@ -23,6 +23,8 @@ app.add_typer(rules.app)
 app.command("demo")(demo.demo)
 app.command("demo-kafka")(demo_kafka.demo_kafka)
 app.command("broker")(broker.broker)
+app.command("dirty")(dirty.dirty)
+app.command("bench")(bench.bench)
 
 
 def _show_version(wanted: bool) -> None:

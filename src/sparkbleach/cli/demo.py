@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from .shopping import Shopping
+    from ..evaluate.spoil import Spoilt
 
 _DIRT = 0.1
 _WINDOW_TUPLES = 100_000
@@ -39,6 +39,7 @@ def demo(
     """
     with told(debug=debug):
         from ..config import Window
+        from ..evaluate.spark_run import write_files
         from ..spark.topology import clean
         from ..spark.writer import Writer
         from .progress import Progress, follow_query
@@ -53,7 +54,7 @@ def demo(
             with spark_session(master, debug=debug) as session:
                 _show_example(session)
                 typer.echo(f"Now {tuples:,} of them as a stream, window {_WINDOW_TUPLES:,} tuples:")
-                _write_files(stream.dirty, here / "in", files)
+                write_files(stream.dirty, here / "in", -(-tuples // files))
                 schema = session.read.parquet(str(here / "in")).schema
                 source = session.readStream.schema(schema).option("maxFilesPerTrigger", 1)
                 cleaned = clean(
@@ -73,13 +74,13 @@ def demo(
             _show_result(stream, here / "out", progress)
 
 
-def compile_kernel(batch: pa.RecordBatch) -> None:
+def compile_kernel(tuples: pa.Table) -> None:
     """Have the kernel compiled, so that the workers find it ready."""
     from ..engine import Engine
     from .shopping import RULES
 
     typer.echo("compiling the kernel (half a minute, the first time only) ...", err=True)
-    Engine(batch.schema, RULES, id="id").process(batch)
+    Engine(tuples.schema, RULES, id="id").process(tuples.combine_chunks().to_batches()[0])
 
 
 def _show_example(session: SparkSession) -> None:
@@ -143,28 +144,14 @@ def _echo_table(
     Console().print(table)
 
 
-def _write_files(batch: pa.RecordBatch, directory: Path, n_files: int) -> None:
-    import os
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    directory.mkdir()
-    size = -(-batch.num_rows // n_files)
-    for number in range(n_files):
-        path = directory / f"{number:04}.parquet"
-        pq.write_table(pa.Table.from_batches([batch.slice(number * size, size)]), path)
-        os.utime(path, (1e9 + number, 1e9 + number))  # Spark takes older files first
-
-
-def _show_result(stream: Shopping, output: Path, progress: Any) -> None:
+def _show_result(stream: Spoilt, output: Path, progress: Any) -> None:
     """Compare the output with the truth."""
-    import pyarrow.compute as pc
     import pyarrow.dataset as ds
     from rich.console import Console
     from rich.table import Table
 
     from ..errors import SparkbleachError
+    from ..evaluate.measures import applies, dirty_ratios, ratio
     from ..rule import Rule
     from .shopping import RULES
 
@@ -175,19 +162,16 @@ def _show_result(stream: Shopping, output: Path, progress: Any) -> None:
     table.title_justify = "left"
     for column in table.columns[1:]:
         column.justify = "right"
-    for rule in map(Rule.parse, RULES):
-        applies = pc.and_(
-            stream.dirty.column(rule.lhs[0]).is_valid(), stream.dirty.column(rule.rhs).is_valid()
-        )
-        n = pc.sum(applies).as_py()
-        true = stream.truth.column(rule.rhs)
-        before, after = (
-            pc.sum(pc.and_(applies, pc.not_equal(cells, true))).as_py() / n
-            for cells in (stream.dirty.column(rule.rhs), cleaned.column(rule.rhs).combine_chunks())
-        )
-        told = f"{rule.lhs[0]} -> {rule.rhs}"
+    rules = [Rule.parse(text) for text in RULES]
+    ratios = dirty_ratios(stream.truth, stream.dirty, cleaned, rules, stream.truth.num_rows)
+    for rule in rules:
+        found = ratio(ratios, rule.id)
         table.add_row(
-            told, f"{n:,} tuples", f"{before:.2%}", f"{after:.2%}", f"{progress.repairs[rule.id]:,}"
+            f"{rule.lhs[0]} -> {rule.rhs}",
+            f"{int(applies(rule, stream.dirty).sum()):,} tuples",
+            f"{found.before:.2%}",
+            f"{found.after:.2%}",
+            f"{progress.repairs[rule.id]:,}",
         )
     Console().print(table)
     typer.echo(progress.pace())

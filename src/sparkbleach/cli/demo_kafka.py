@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ..controller import RuleController
+    from ..evaluate.spoil import Spoilt
     from ..kafka import Broker, Topic, TopicLog
     from ..kafka.client import Record
-    from .shopping import Shopping
 
 _RULES = ["zip_city: zipcode -> city", "item_category: item -> category"]
 _DELETED, _ADDED = "item_category", "customer_email: customer -> email"
@@ -112,7 +112,7 @@ def _say(line: str) -> None:
     typer.echo(line, err=True)
 
 
-def _values(dirty: pa.RecordBatch) -> list[bytes]:
+def _values(dirty: pa.Table) -> list[bytes]:
     """Return rows as JSON, some of them cut off."""
     values = [json.dumps(row).encode() for row in dirty.to_pylist()]
     for number in range(_MALFORMED_EVERY // 2, len(values), _MALFORMED_EVERY):
@@ -217,7 +217,7 @@ def _show_history(controller: RuleController) -> None:
     typer.echo()
 
 
-def _show_result(stream: Shopping, clean: Sequence[Record]) -> None:
+def _show_result(stream: Spoilt, clean: Sequence[Record]) -> None:
     """Compare what came out with the truth, before and after the change of the rules."""
     from rich.console import Console
     from rich.table import Table

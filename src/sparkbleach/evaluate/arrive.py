@@ -9,12 +9,17 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+Offset = dict[str, float]
+
 
 class SteadySource(DataSource):
-    """Tuples of an Arrow file; tuple n arrives `(n - backlog) / rate` seconds after `begin`.
+    """Tuples of an Arrow file, over and over again, at a steady rate.
 
-    Options: `path` (of the file), `rate` (tuples per second), `begin` (seconds since the epoch), `backlog`
-    (how many tuples are there at the beginning), `schema`.
+    First a backlog is there at once. The clock begins to tick when it has been cleaned: tuple n arrives
+    `(n - backlog) / rate` seconds later. Offsets say how many tuples there are (`n`) and when the clock
+    began (`begin`, in seconds since the epoch, 0 before).
+
+    Options: `path` (of the file), `rate` (tuples per second), `backlog` (in tuples), `schema`.
     """
 
     @classmethod
@@ -46,27 +51,41 @@ class SteadyReader(DataSourceStreamReader):
     def __init__(self, options: dict[str, Any]) -> None:
         self.path = options["path"]
         self.rate = float(options["rate"])
-        self.begin = float(options["begin"])
         self.backlog = int(options["backlog"])
+        self._begin = 0.0
+        self._asked = False
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> Offset:  # noqa: N802
         """Begin with the first tuple."""
-        return {"n": 0}
+        return {"n": 0, "begin": 0.0}
 
-    def latestOffset(self, *_: Any) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self, *_: Any) -> Offset:  # noqa: N802
         """Return how many tuples have arrived."""
-        return {"n": self.backlog + max(0, int((time.time() - self.begin) * self.rate))}
+        if not self._asked and self.backlog:
+            self._asked = True
+            return {"n": self.backlog, "begin": 0.0}
+        if not self._begin:
+            self._begin = time.time()
+        return {
+            "n": self.backlog + int((time.time() - self._begin) * self.rate),
+            "begin": self._begin,
+        }
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Return what is to be read."""
-        return [Range(start["n"], end["n"])]
+        return [Range(int(start["n"]), int(end["n"]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read it."""
+        """Read it; after the last tuple of the file comes the first."""
         assert isinstance(partition, Range)  # noqa: S101
         with pa.memory_map(self.path) as file:
             table = pa.ipc.open_file(file).read_all()
-            yield from table.slice(partition.begin, partition.end - partition.begin).to_batches()
+            at = partition.begin
+            while at < partition.end:
+                row = at % table.num_rows
+                part = table.slice(row, min(partition.end - at, table.num_rows - row))
+                yield from part.to_batches()
+                at += part.num_rows
 
-    def commit(self, end: dict[str, int]) -> None:
+    def commit(self, end: Offset) -> None:
         """Do nothing: the file stays."""

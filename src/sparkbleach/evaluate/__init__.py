@@ -1,0 +1,1 @@
+"""The evaluation: streams whose truth is known, dirt, measures, experiments and their report."""

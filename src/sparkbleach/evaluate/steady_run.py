@@ -1,0 +1,76 @@
+"""The paper's setting on Spark: tuples arrive at a steady rate and are cleaned at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..spark.topology import clean
+from .dirt import paper_errors
+from .laboratory import SALES_RULES, SIX_RULES, Laboratory
+from .spark_run import MicroBatch, latencies_ms, run_steady, steady, write_steady
+from .spoil import spoil
+from .watch import Usage
+
+
+@dataclass(frozen=True)
+class SteadyRun:
+    """What a run gave.
+
+    Attributes:
+        measured: The micro-batches after the warm-up.
+        latencies_ms: Of sampled tuples, by measured micro-batch.
+        usage: CPU and memory, the warm-up included.
+    """
+
+    measured: list[MicroBatch]
+    latencies_ms: list[NDArray[np.float64]]
+    usage: list[Usage]
+
+    @property
+    def all_ms(self) -> NDArray[np.float64]:
+        """The latencies of all samples."""
+        return np.concatenate(self.latencies_ms)
+
+    @property
+    def mean_ms(self) -> list[float]:
+        """The mean latency of each measured micro-batch."""
+        return [float(ms.mean()) for ms in self.latencies_ms]
+
+
+def steady_run(
+    lab: Laboratory, n_tuples: int = 0, rule_updates: Iterable[Mapping[str, Any]] = ()
+) -> SteadyRun:
+    """Clean a stream that arrives at the profile's rate, with r0 to r5, from a backlog on.
+
+    Args:
+        lab: Where.
+        n_tuples: How many tuples must have arrived, at least.
+        rule_updates: Rules that come or go at positions.
+    """
+    profile = lab.profile
+    here = lab.directory()
+    path = here / "stream.arrow"
+    write_steady(spoil(lab.truth, paper_errors(SALES_RULES, 0.1), lab.seed).dirty, path)
+    updates = list(rule_updates)
+    with lab.progress("cleaning on Spark, as tuples arrive", None) as advance:
+        done = run_steady(
+            lab.spark(),
+            path,
+            lambda df: clean(
+                df, SIX_RULES, id="id", window=lab.window, rule_updates=updates, egress_partitions=1
+            ),
+            here / "checkpoint",
+            rate=profile.rate,
+            backlog=profile.backlog,
+            n_tuples=n_tuples,
+            n_batches=profile.warm_up + profile.micro_batches,
+            advance=advance,
+        )
+    measured = steady(done.batches, profile.warm_up)
+    by_batch = [latencies_ms([batch], profile.rate, profile.backlog) for batch in measured]
+    return SteadyRun(measured, by_batch, done.usage)

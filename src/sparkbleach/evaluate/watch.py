@@ -1,0 +1,114 @@
+"""What a run costs while it runs: CPU and memory of this process and all that it started."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from types import TracebackType
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """A sample.
+
+    Attributes:
+        at: Seconds since the epoch.
+        cores: How many cores these processes kept busy since the sample before.
+        others: How many cores all other processes of the machine kept busy meanwhile.
+        memory_mb: Resident memory of all processes; pages that they share count several times.
+    """
+
+    at: float
+    cores: float
+    others: float
+    memory_mb: float
+
+
+class Watch:
+    """Take a sample now and then, while a `with` block runs.
+
+    Attributes:
+        samples: What was seen.
+    """
+
+    def __init__(self, interval_s: float = 0.5) -> None:
+        self.samples: list[Usage] = []
+        self._interval_s = interval_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        before, all_before, at = _processes(), _busy_ticks(), time.time()
+        while not self._stop.wait(self._interval_s):
+            now, all_now, later = _processes(), _busy_ticks(), time.time()
+            # A process that has ended since takes its ticks along; one that is new brings all it has.
+            ticks = max(0, sum(count - before.get(pid, (0, 0))[0] for pid, (count, _) in now.items()))
+            others = max(0, all_now - all_before - ticks)
+            per_core = _TICKS_PER_S * (later - at)
+            memory = sum(pages for _, pages in now.values()) * _PAGE_BYTES
+            self.samples.append(Usage(later, ticks / per_core, others / per_core, memory / (1 << 20)))
+            before, all_before, at = now, all_now, later
+
+
+def summary(samples: Sequence[Usage]) -> dict[str, list[float | None]]:
+    """Return the columns of a summary: busy cores, and memory in MB."""
+    if not samples:
+        return {"busy_cores": [None], "busy_cores_of_others": [None], "memory_mb_max": [None]}
+    return {
+        "busy_cores": [fmean(one.cores for one in samples)],
+        "busy_cores_of_others": [fmean(one.others for one in samples)],
+        "memory_mb_max": [max(one.memory_mb for one in samples)],
+    }
+
+
+def told_others(samples: Sequence[Usage]) -> str:
+    """Return how quiet the machine was, for people."""
+    others = fmean(one.others for one in samples) if samples else 0.0
+    return f"Meanwhile other programs kept {others:.1f} of {os.cpu_count()} cores busy."
+
+
+def _busy_ticks() -> int:
+    """Return ticks of CPU that the machine has been busy, those that a hypervisor took away included."""
+    user, nice, system, _idle, _wait, *rest = map(
+        int, Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
+    )
+    return user + nice + system + sum(rest)
+
+
+def _processes() -> dict[int, tuple[int, int]]:
+    """Return ticks of CPU and pages of memory, of this process and its descendants."""
+    parents: dict[int, int] = {}
+    found: dict[int, tuple[int, int]] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            # The name of the program, in brackets, may have blanks.
+            stat = (entry / "stat").read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue  # it has ended
+        pid = int(entry.name)
+        parents[pid] = int(stat[1])
+        found[pid] = int(stat[11]) + int(stat[12]), int(stat[21])
+    mine = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in mine and pid not in mine}:
+        mine |= more
+    return {pid: counted for pid, counted in found.items() if pid in mine}

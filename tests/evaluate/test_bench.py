@@ -1,0 +1,217 @@
+"""`sparkbleach bench`: all experiments, once, small; and the parts that need no Spark by themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sparkbleach import SparkbleachError
+from sparkbleach.cli import app
+from sparkbleach.evaluate import tpcds
+from sparkbleach.evaluate.arrive import Range, SteadyReader
+from sparkbleach.evaluate.experiments import EXPERIMENTS
+from sparkbleach.evaluate.figures import draw
+from sparkbleach.evaluate.report import write_report
+from sparkbleach.evaluate.result import Claim, Figure, Mark, Panel, Result, Series, save
+from sparkbleach.evaluate.spark_run import MicroBatch, latencies_ms, repeated, steady, write_steady
+from sparkbleach.evaluate.watch import Watch, summary, told_others
+
+from .streams import sales
+
+
+@pytest.fixture(scope="module")
+def evaluation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give what one run of all experiments has written."""
+    output = tmp_path_factory.mktemp("evaluation")
+    done = subprocess.run(  # noqa: S603
+        [
+            *(sys.executable, "-m", "sparkbleach.cli", "bench"),
+            *("--profile", "tiny", "--output", str(output), "--master", "local[2]"),
+        ],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [line for line in done.stderr.splitlines() if line] == [f"{name} ..." for name in EXPERIMENTS]
+    assert f"report      {output / 'report.html'}" in done.stdout
+    return output
+
+
+def test_every_experiment_gives_numbers_figures_and_claims(evaluation: Path) -> None:
+    """Each experiment writes its numbers as Parquet and CSV, its figures, and what claims it supports."""
+    for name in EXPERIMENTS:
+        result = json.loads((evaluation / "results" / f"{name}.json").read_text())
+        assert result["claims"]
+        assert result["figures"]
+        assert {claim["source"] for claim in result["claims"]} <= {"paper", "goal"}
+        for figure in result["figures"]:
+            for suffix in ("svg", "png"):
+                assert (evaluation / "figures" / f"{figure['name']}.{suffix}").stat().st_size > 1_000
+        assert set(result["shown"]) <= set(result["tables"])
+        for table in result["tables"]:
+            assert pq.read_table(evaluation / "data" / f"{name}-{table}.parquet").num_rows > 0
+            assert (evaluation / "data" / f"{name}-{table}.csv").stat().st_size > 0
+
+
+def test_the_report_is_one_file(evaluation: Path) -> None:
+    """The report has a section and the figures of each experiment, and loads nothing from elsewhere."""
+    page = (evaluation / "report.html").read_text()
+    for name in EXPERIMENTS:
+        assert f"id='{name}'" in page
+    figures = len(list((evaluation / "figures").glob("*.svg")))
+    assert page.count("src='data:image/svg+xml;base64,") == page.count("<img ") == figures
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_claims_that_do_not_depend_on_size(evaluation: Path) -> None:
+    """Also in a tiny run the scores of the real tables are exact, and clean data is left alone."""
+    for name in ("tables", "dirt"):
+        claims = json.loads((evaluation / "results" / f"{name}.json").read_text())["claims"]
+        assert [claim["holds"] for claim in claims] == [True] * len(claims)
+
+
+def test_latencies_are_measured_on_spark(evaluation: Path) -> None:
+    """There are samples in the measured micro-batches, before, between and after changes of rules."""
+    samples = pq.read_table(evaluation / "data" / "latency-samples.parquet")["latency_ms"].to_numpy()
+    assert (samples > 0).all()
+    phases = pq.read_table(evaluation / "data" / "dynamic-phases.parquet")
+    assert phases["phase"].to_pylist()[-1] == "with r6 and r7"
+    needed = pq.read_table(evaluation / "data" / "baseline-windows.parquet")
+    assert min(needed["mean_latency_ms"].to_pylist()) > 0
+    cores = pq.read_table(evaluation / "data" / "cores-cores.parquet")
+    assert min(cores["tuples_per_s"].to_pylist()) > 0
+    assert cores["master"].to_pylist() == ["local[1]"]
+
+
+def test_names(tmp_path: Path) -> None:
+    """The names of experiments are listed; a wrong one is told with the right ones."""
+    listed = CliRunner().invoke(app, ["bench", "--list"])
+    assert listed.output.split() == list(EXPERIMENTS)
+    wrong = CliRunner().invoke(app, ["bench", "acuracy", "--output", str(tmp_path)])
+    assert wrong.exit_code == 2
+    assert "there is no experiment 'acuracy'; choose from accuracy, windowing" in wrong.output
+
+
+def test_results_of_several_calls_make_one_report(tmp_path: Path) -> None:
+    """A report is made of all results in a directory, in the order of the experiments, with text escaped."""
+    figure = Figure(
+        "a-figure",
+        "What <it> shows.",
+        [
+            Panel("lines", "x", "y", [Series("one", [1, 10], [0.1, 0.2])], [Mark("x", 2, "two")], log_x=True),
+            Panel("bars", "x", "y", [Series("a", ["a long name"] * 9, [1] * 9, "bars")], percent_y=True),
+        ],
+    )
+    claims = [Claim("paper", "a < b", "1 < 2", True), Claim("goal", "?", "nothing", None)]
+    numbers = {"numbers": pa.table({"name": ["x"], "n": [1_000], "share": [0.25], "none": [None]})}
+    about = {"profile": "tiny", "date": "today", "machine": "this one", "versions": "all"}
+    for name in ("second", "first"):
+        result = Result(f"The {name}", "Why?", "So.", claims, [figure], numbers, ["numbers"])
+        save(result, name, tmp_path, about)
+    page = write_report(tmp_path, ["first", "second", "third"]).read_text()
+    assert page.index("<h2 id='first'>") < page.index("<h2 id='second'>")
+    assert "third" not in page
+    assert "a &lt; b" in page
+    assert "What &lt;it&gt; shows." in page
+    assert "<td class=n>1,000<td class=n>0.25<td class=n>-" in page
+    assert page.count("this one") == 1
+
+
+def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
+    """A figure that is drawn twice gives the same file, so that it can be kept under version control."""
+    figure = Figure("one", "", [Panel("t", "x", "y", [Series("s", [1, 2], [3, 4], "dots")], log_y=True)])
+    drawn = []
+    for _ in range(2):
+        draw(figure, tmp_path)
+        drawn.append((tmp_path / "one.svg").read_bytes())
+    assert drawn[0] == drawn[1]
+
+
+def test_tpcds_is_generated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The genuine stream has the columns of the generated one, and is read from the cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    table = tpcds.sales(0.01)
+    assert table.schema.names == sales(10).schema.names
+    assert table.num_rows > 25_000
+    assert table["id"].to_pylist() == list(range(table.num_rows))
+    tickets = table["ss_ticket_number"].to_numpy()
+    assert np.count_nonzero(np.diff(tickets)) == len(set(tickets)) - 1
+    files = list(tmp_path.rglob("*"))
+    assert tpcds.cached(0.01) in files
+    assert not [path for path in files if path.name.startswith("generating-")]
+    monkeypatch.setattr(tpcds, "generate", lambda *_: pytest.fail("it was there"))
+    assert tpcds.sales(0.01, 700).equals(table.slice(0, 700))
+    assert "ss_net_profit" in tpcds.sales(0.01, 5, columns=["id", "ss_net_profit"]).column_names
+
+
+def test_without_the_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the extra, one sentence says what to install."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(tpcds, "find_spec", lambda _: None)
+    with pytest.raises(SparkbleachError, match=r"install sparkbleach\[evaluate\]"):
+        tpcds.sales(0.01)
+
+
+def test_tuples_arrive_at_a_steady_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock begins after the backlog; after the last tuple of the file comes the first."""
+    path = tmp_path / "stream.arrow"
+    write_steady(sales(10), path)
+    reader = SteadyReader({"path": str(path), "rate": "100", "backlog": "7"})
+    now = 5_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    assert reader.initialOffset()["n"] == 0
+    assert reader.latestOffset() == {"n": 7, "begin": 0.0}
+    assert reader.latestOffset() == {"n": 7, "begin": 5_000.0}
+    now = 5_000.25
+    end = reader.latestOffset()
+    assert end == {"n": 32, "begin": 5_000.0}
+    (part,) = reader.partitions({"n": 7, "begin": 0.0}, end)
+    assert isinstance(part, Range)
+    ids = [id for batch in reader.read(part) for id in batch.column("id").to_pylist()]
+    assert ids == [n % 10 for n in range(7, 32)]
+
+
+def test_a_stream_can_be_repeated() -> None:
+    """A stream that is too short begins again; one that is long enough is cut."""
+    stream = sales(10)
+    assert repeated(stream, 23)["id"].to_pylist() == [n % 10 for n in range(23)]
+    assert repeated(stream, 4)["id"].to_pylist() == [0, 1, 2, 3]
+
+
+def test_latency_of_a_micro_batch() -> None:
+    """The latency of a sampled tuple is the time from its arrival to the end of its micro-batch."""
+    backlog = MicroBatch(90.0, 5.0, 0, 1_000, None)
+    one = MicroBatch(started=102.0, seconds=0.5, first=1_000, end=1_200, report=None, clock=100.0)
+    short = MicroBatch(started=103.0, seconds=0.5, first=1_201, end=1_203, report=None, clock=100.0)
+    assert steady([backlog, one, short]) == [one, short]
+    assert steady([backlog, one, short], 1) == [short]
+    assert latencies_ms([one], rate=100, backlog=1_000).tolist() == [2_500, 1_500]
+    assert latencies_ms([short], rate=100, backlog=1_000).tolist() == pytest.approx([1_480])
+    assert latencies_ms([], rate=100, backlog=0).size == 0
+
+
+def test_cpu_and_memory_are_watched() -> None:
+    """A busy process is seen to be busy, and to have memory."""
+    with Watch(0.05) as watch:
+        deadline = time.monotonic() + 120
+        while not any(sample.cores for sample in watch.samples) and time.monotonic() < deadline:
+            sum(range(10_000))
+    assert any(sample.cores > 0 for sample in watch.samples)
+    assert watch.samples[0].memory_mb > 10
+    assert watch.samples[0].others >= 0
+    assert summary(watch.samples)["memory_mb_max"] == [max(one.memory_mb for one in watch.samples)]
+    assert summary([])["busy_cores"] == [None]
+    assert told_others(watch.samples).startswith("Meanwhile other programs kept ")
