@@ -96,7 +96,6 @@ def test_rules_change_and_the_broker_restarts_while_records_flow(
         query = stream.start()
         stream.wait(query, N_TUPLES // 2 + 1)
         broker.stop()
-        time.sleep(3)
         broker.start()
         send(stream.dirty, parts[3], first=3 * N_TUPLES // 4)
         stream.controller.delete("zip_client")
