@@ -130,6 +130,7 @@ def run_steady(
     *,
     rate: int,
     backlog: int,
+    first: int = 0,
     n_tuples: int = 0,
     n_batches: int = 1,
     trigger_s: float = 0.0,
@@ -145,14 +146,16 @@ def run_steady(
         rate: Tuples per second.
         backlog: How many tuples are there at the beginning.
         n_tuples: How many tuples must have arrived, at least, the backlog included.
-        n_batches: How many micro-batches must have ended, at least, after the backlog.
+        first: From which position on micro-batches count.
+        n_batches: How many such micro-batches must have ended, at least, after the backlog.
         trigger_s: How often a micro-batch begins; as often as possible if 0.
         advance: Is told how many tuples were read, batch by batch.
     """
     source = steady_stream(spark, path, rate=rate, backlog=backlog)
 
     def enough(batches: list[MicroBatch]) -> bool:
-        return len(steady(batches)) >= n_batches and batches[-1].end >= n_tuples
+        counted = [batch for batch in steady(batches) if batch.first >= first]
+        return len(counted) >= n_batches and batches[-1].end >= n_tuples
 
     return _run(transform(source), checkpoint, advance, enough, trigger_s=trigger_s)
 
