@@ -17,6 +17,7 @@ from ..result import Claim, Figure, Mark, Panel, Result, Series
 from ..sales import RULES
 from ..spoil import spoil
 from ..steady_run import SteadyRun, steady_run
+from ..watch import told_others
 
 _SLACK = 1.25  # a mean that is so much larger is told as a change
 
@@ -52,7 +53,8 @@ def run(lab: Laboratory) -> Result:
             f"{lab.stream_name}; r0 to r5 from the beginning, r5 (ticket to store) deleted at one third, r6 "
             "and r7 (ticket and customer to e-mail address) added at two thirds; 10 % dirt, "
             f"{lab.window_name}. Dirty ratios in this process; latency and throughput on Spark at "
-            f"{profile.rate:,} tuples/s."
+            f"{profile.rate:,} tuples/s. "
+            f"{told_others(done.usage)}"
         ),
         claims=[
             Claim(
