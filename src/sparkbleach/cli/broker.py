@@ -42,12 +42,14 @@ def broker(
 
         check_java()
         signal.signal(signal.SIGTERM, _interrupt)
-        with tempfile.TemporaryDirectory(prefix="sparkbleach-broker-") as temporary:
+        with (
+            contextlib.suppress(KeyboardInterrupt),  # the way to end it, at any moment
+            tempfile.TemporaryDirectory(prefix="sparkbleach-broker-") as temporary,
+        ):
             here = directory or Path(temporary)
             with Broker(here, port, tell=lambda line: typer.echo(line, err=True)) as running:
                 typer.echo(f"a Kafka broker is at {running.servers}, its topics at {running.url('TOPIC')}")
-                with contextlib.suppress(KeyboardInterrupt):
-                    signal.pause()
+                signal.pause()
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -83,6 +83,7 @@ class Broker:
         for attempt in range(1, _ATTEMPTS + 1):
             if not self.port:
                 self.port = _free_port()
+            self._check_free()
             try:
                 self._configure()
                 self._format(jars)
@@ -129,6 +130,17 @@ class Broker:
     @property
     def _settings(self) -> Path:
         return self.directory / "broker.properties"
+
+    def _check_free(self) -> None:
+        """Check that nobody has the port; whoever it is would be taken for this broker."""
+        with socket.socket() as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                one.bind((_HOST, self.port))
+            except OSError as error:
+                raise KafkaError(
+                    f"broker: it does not start on port {self.port} ({error.strerror}); choose another port"
+                ) from error
 
     def _configure(self) -> None:
         controller = _free_port()
