@@ -223,7 +223,8 @@ class TestInterpreted:
         printed = run_python(
             "-m",
             "pytest",
-            "tests/property",
+            "tests/property/test_equivalence.py",
+            "tests/property/test_simulation.py",
             "-q",
             "-p",
             "no:cacheprovider",
