@@ -70,7 +70,7 @@ def run(spark: SparkSession, here: Path, backlog: int, warm_up: float, seconds: 
     cleaned = clean(source, SIX_RULES, id="id", control=log.stream(spark), egress_partitions=1)
     checkpoint = str(here / "checkpoint")
     query = cleaned.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
-    while query.lastProgress is None:
+    while not _has_begun(query.lastProgress):
         query.awaitTermination(1)
     query.awaitTermination(warm_up / 2)  # type: ignore[arg-type]
     log.publish(RuleUpdate(delete="no such rule"), by="bench")
@@ -81,6 +81,18 @@ def run(spark: SparkSession, here: Path, backlog: int, warm_up: float, seconds: 
         query.awaitTermination(seconds)  # type: ignore[arg-type]
     query.stop()
     return batches_of(query.recentProgress, backlog, warm_up)
+
+
+def _has_begun(progress: Any) -> bool:
+    """Tell whether the backlog is done and tuples arrive at their rate."""
+    return bool(progress and _offset(progress, "endOffset")["begin"])
+
+
+def _offset(progress: Any, end: str) -> dict[str, Any]:
+    """Return where a micro-batch begins or ends in the stream of tuples."""
+    source = next(one for one in progress["sources"] if "FileStreamSource" not in one["description"])
+    offset: dict[str, Any] = json.loads(source[end])
+    return offset
 
 
 def batches_of(progress: list[Any], backlog: int, warm_up: float) -> list[Batch]:
@@ -95,13 +107,12 @@ def batches_of(progress: list[Any], backlog: int, warm_up: float) -> list[Batch]
         phase += any("r5" in line or "r6" in line for line in updates)
         started = dt.datetime.fromisoformat(batch["timestamp"].replace("Z", "+00:00")).timestamp()
         took = batch["durationMs"]["triggerExecution"] / 1000
-        offsets = next(one for one in batch["sources"] if "FileStreamSource" not in one["description"])
-        end = json.loads(offsets["endOffset"])
+        end = _offset(batch, "endOffset")
         if not end["begin"] or started < end["begin"] + warm_up:
             if updates:
                 print(f"the first control record: {took * 1000:.0f} ms, {batch['durationMs']}")
             continue
-        start = json.loads(offsets["startOffset"])
+        start = _offset(batch, "startOffset")
         arrived = end["begin"] + (np.arange(start["n"], end["n"]) - backlog) / LATENCY_RATE
         found.append(Batch(batch["batchId"], phase, took, started + took - arrived, updates))
     return found
