@@ -132,9 +132,7 @@ class Writer:
         hidden = [name for name in (REPAIRS, QUARANTINE, CONTROL) if name in batch.columns]
         if QUARANTINE in batch.columns:
             hidden.append(corrupt)
-            rejected = (
-                batch.where(aside).drop(REPAIRS, CONTROL).withColumnRenamed(QUARANTINE, "reason").coalesce(1)
-            )
+            rejected = batch.where(aside).drop(REPAIRS, CONTROL).withColumnRenamed(QUARANTINE, "reason")
             self._publish(rejected.coalesce(1), self.quarantine, self.format, batch_id, counted["aside"])
         if self.audit is not None:
             self._publish(
