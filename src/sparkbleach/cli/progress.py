@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..spark.topology import OBSERVATION
+from ..spark.topology import OBSERVATION, news_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -67,14 +67,9 @@ class Progress:
 
     def take_in(self, query: StreamingQuery) -> bool:
         """Note the micro-batches that have ended since the last time; return whether there are any."""
-        last = query.lastProgress
-        if last is None or last.batchId <= self._last_batch:
-            return False
-        news = [last] if last.batchId == self._last_batch + 1 else query.recentProgress
         before = self.batches
-        for batch in news:
-            if batch.batchId > self._last_batch:
-                self._note(batch)
+        for batch in news_of(query, self._last_batch):
+            self._note(batch)
         return self.batches > before
 
     def _note(self, batch: StreamingQueryProgress) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ..errors import SparkbleachError
-from ..spark.topology import report
+from ..spark.topology import news_of, report
 from .arrive import SteadySource
 from .watch import Usage, Watch
 
@@ -198,8 +198,9 @@ def _run(
             ended = False
             while not ended and not (batches and enough(batches)):
                 ended = bool(query.awaitTermination(_POLL_S))  # type: ignore[arg-type]
-                for progress in query.recentProgress:
-                    if progress.batchId > known and progress.numInputRows:
+                # Not all of `recentProgress` each time: reading it would keep half a core busy.
+                for progress in news_of(query, known):
+                    if progress.numInputRows:
                         known = progress.batchId
                         end = batches[-1].end if batches else 0
                         batches.append(_micro_batch(progress, end))

@@ -13,6 +13,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from ..config import DEFAULT_WINDOW, Window
@@ -243,6 +245,21 @@ def _output_schema(schema: StructType, plan: Plan) -> StructType:
     if plan.control:
         fields.append(StructField(CONTROL, StringType()))
     return StructType(fields)
+
+
+def news_of(query: StreamingQuery, last_batch: int) -> list[StreamingQueryProgress]:
+    """Return the progress of the micro-batches that have ended after one; cheap if it is a single one.
+
+    Args:
+        query: The query.
+        last_batch: The number of the last micro-batch that is known; -1 for none.
+    """
+    newest = query.lastProgress
+    if newest is None or newest.batchId <= last_batch:
+        return []
+    if newest.batchId == last_batch + 1:
+        return [newest]
+    return [batch for batch in query.recentProgress if batch.batchId > last_batch]
 
 
 def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[str, Any] | None:
