@@ -140,6 +140,17 @@ def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
     assert drawn[0] == drawn[1]
 
 
+def test_zeros_are_told_on_a_logarithmic_axis(tmp_path: Path) -> None:
+    """What is below the floor of a logarithmic axis is drawn there, as the tick says; a zero is no bar."""
+    lines = Panel("t", "x", "y", [Series("s", [1, 2], [0.0, 0.02])], log_y=True, percent_y=True, y_floor=1e-5)
+    bars = Panel("t", "x", "y", [Series("s", ["a", "b"], [0, 90], "bars")], log_y=True, y_floor=0.01)
+    for panel, ticks in ((lines, ["≤ 0.001 %", "0.01 %", "1 %"]), (bars, ["≤ 0.01", "0.1", "10", "0"])):
+        draw(Figure("one", "", [panel]), tmp_path)
+        text = (tmp_path / "one.svg").read_text(encoding="utf-8")
+        assert [tick for tick in ticks if f"<!-- {tick} -->" in text] == ticks
+        assert f"<!-- {ticks[0].removeprefix('≤ ')} -->" not in text
+
+
 def test_tpcds_is_generated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The genuine stream has the columns of the generated one, and is read from the cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
