@@ -77,10 +77,24 @@ def test_the_report_is_one_file(evaluation: Path) -> None:
 
 
 def test_claims_that_do_not_depend_on_size(evaluation: Path) -> None:
-    """Also in a tiny run the scores of the real tables are exact, and clean data is left alone."""
-    for name in ("tables", "dirt"):
+    """Also in a tiny run real tables have their scores, clean data is left alone, and workers agree."""
+    for name in ("tables", "dirt", "coordination"):
         claims = json.loads((evaluation / "results" / f"{name}.json").read_text())["claims"]
         assert [claim["holds"] for claim in claims] == [True] * len(claims)
+
+
+def test_coordination_messages(evaluation: Path) -> None:
+    """More workers send more messages; dr sends what ir sends, less than by the paper's condition."""
+    rows = pq.read_table(evaluation / "data" / "coordination-mechanisms.parquet").to_pylist()
+    sent = {(row["mechanism"], row["repair_workers"]): row["messages"] for row in rows}
+    assert len(sent) == len(rows) == 5 * 4
+    for workers in (1, 2, 3, 5):
+        # basic: each worker proposes, and each is told, of each violating cell
+        assert sent["basic", workers] == workers * sent["basic", 1]
+        assert sent["basic", workers] > sent["dr (paper)", workers] > sent["dr", workers] > 0
+        assert sent["ir", workers] == sent["dr", workers]
+        assert sent["hinge", workers] == 0
+    assert sent["dr", 5] > sent["dr", 3] > sent["dr", 2] > sent["dr", 1]
 
 
 def test_latencies_are_measured_on_spark(evaluation: Path) -> None:
