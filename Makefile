@@ -59,11 +59,8 @@ bench-long: $(READY) ## Watch memory and checkpoint over 10 M tuples (about five
 bench-kernel: $(READY) ## Measure the kernel on one core (about two minutes)
 	$(BIN)/python -m bench.kernel
 
-bench-coordination: $(READY) ## Count the messages of the paper's topology (about two minutes)
-	$(BIN)/python -m bench.coordination
-
 clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-nightly lint format demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-coordination clean
+.PHONY: help setup test test-nightly lint format demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel clean

@@ -77,10 +77,24 @@ def test_the_report_is_one_file(evaluation: Path) -> None:
 
 
 def test_claims_that_do_not_depend_on_size(evaluation: Path) -> None:
-    """Also in a tiny run the scores of the real tables are exact, and clean data is left alone."""
-    for name in ("tables", "dirt"):
+    """Also in a tiny run real tables have their scores, clean data is left alone, and workers agree."""
+    for name in ("tables", "dirt", "coordination"):
         claims = json.loads((evaluation / "results" / f"{name}.json").read_text())["claims"]
         assert [claim["holds"] for claim in claims] == [True] * len(claims)
+
+
+def test_coordination_messages(evaluation: Path) -> None:
+    """More workers send more messages; dr sends what ir sends, less than by the paper's condition."""
+    rows = pq.read_table(evaluation / "data" / "coordination-mechanisms.parquet").to_pylist()
+    sent = {(row["mechanism"], row["repair_workers"]): row["messages"] for row in rows}
+    assert len(sent) == len(rows) == 5 * 4
+    for workers in (1, 2, 3, 5):
+        # basic: each worker proposes, and each is told, of each violating cell
+        assert sent["basic", workers] == workers * sent["basic", 1]
+        assert sent["basic", workers] > sent["dr (paper)", workers] > sent["dr", workers] > 0
+        assert sent["ir", workers] == sent["dr", workers]
+        assert sent["hinge", workers] == 0
+    assert sent["dr", 5] > sent["dr", 3] > sent["dr", 2] > sent["dr", 1]
 
 
 def test_latencies_are_measured_on_spark(evaluation: Path) -> None:
@@ -138,6 +152,17 @@ def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
         draw(figure, tmp_path)
         drawn.append((tmp_path / "one.svg").read_bytes())
     assert drawn[0] == drawn[1]
+
+
+def test_zeros_are_told_on_a_logarithmic_axis(tmp_path: Path) -> None:
+    """What is below the floor of a logarithmic axis is drawn there, as the tick says; a zero is no bar."""
+    lines = Panel("t", "x", "y", [Series("s", [1, 2], [0.0, 0.02])], log_y=True, percent_y=True, y_floor=1e-5)
+    bars = Panel("t", "x", "y", [Series("s", ["a", "b"], [0, 90], "bars")], log_y=True, y_floor=0.01)
+    for panel, ticks in ((lines, ["≤ 0.001 %", "0.01 %", "1 %"]), (bars, ["≤ 0.01", "0.1", "10", "0"])):
+        draw(Figure("one", "", [panel]), tmp_path)
+        text = (tmp_path / "one.svg").read_text(encoding="utf-8")
+        assert [tick for tick in ticks if f"<!-- {tick} -->" in text] == ticks
+        assert f"<!-- {ticks[0].removeprefix('≤ ')} -->" not in text
 
 
 def test_tpcds_is_generated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

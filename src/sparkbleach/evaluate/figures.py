@@ -65,11 +65,11 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     for number, series in enumerate(panel.series):
         colour = _COLOURS[number % len(_COLOURS)]
         if series.style == "bars":
-            slanted = _draw_bars(axes, series, bars.index(series), len(bars), colour)
+            slanted = _draw_bars(axes, panel, series, bars.index(series), len(bars), colour)
         else:
             axes.plot(
                 np.asarray(series.x, float),
-                np.asarray(series.y, float),
+                _shown(panel, series.y),
                 label=series.label,
                 color=colour,
                 drawstyle="steps-post" if series.style == "steps" else "default",
@@ -80,7 +80,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     for number, mark in enumerate(panel.marks):
         style: Any = _MARK_STYLES[number % len(_MARK_STYLES)]
         line = axes.axvline if mark.axis == "x" else axes.axhline
-        line(mark.at, color="black", linewidth=1.1, linestyle=style, label=mark.label)
+        at = mark.at if mark.axis == "x" else _shown(panel, mark.at)
+        line(at, color="black", linewidth=1.1, linestyle=style, label=mark.label)
     if not panel.log_y:
         axes.set_ylim(0, panel.y_max or axes.get_ylim()[1] * 1.05)
     if panel.x_min is not None:
@@ -100,11 +101,24 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         )
 
 
-def _draw_bars(axes: Axes, series: Series, number: int, n: int, colour: str) -> bool:
-    """Draw the bars of one series beside those of the others; return whether long names are slanted."""
+def _shown(panel: Panel, y: Any) -> Any:
+    """Return where values are drawn: no lower than the floor."""
+    values = np.asarray(y, float)
+    return values if panel.y_floor is None else np.maximum(values, panel.y_floor)
+
+
+def _draw_bars(axes: Axes, panel: Panel, series: Series, number: int, n: int, colour: str) -> bool:
+    """Draw the bars of one series beside those of the others; return whether long names are slanted.
+
+    Where a floor would give nothing a bar, a zero stands.
+    """
     width = 0.8 / n
     at = np.arange(len(series.x)) + (number - (n - 1) / 2) * width
-    axes.bar(at, np.asarray(series.y, float), width * 0.92, label=series.label, color=colour)
+    heights = np.where(np.equal(series.y, 0), 0.0, _shown(panel, series.y))
+    axes.bar(at, heights, width * 0.92, label=series.label, color=colour)
+    if panel.y_floor is not None:
+        for x in at[heights == 0]:
+            axes.text(x, panel.y_floor, "0", ha="center", va="center", color=colour)
     axes.set_xticks(np.arange(len(series.x)), [str(name) for name in series.x])
     longest = max((len(str(name)) for name in series.x), default=0)
     if longest * len(series.x) <= 60:
@@ -116,15 +130,25 @@ def _draw_bars(axes: Axes, series: Series, number: int, n: int, colour: str) -> 
 
 
 def _format_numbers(axes: Axes, panel: Panel, *, has_bars: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
+    def told(y: float, _: object) -> str:
+        sign = "≤ " if panel.y_floor is not None and np.isclose(y, panel.y_floor, atol=0) else ""
+        return sign + (f"{y * 100:g} %" if panel.percent_y else _short(y))
+
+    if panel.y_floor is not None:
+        top = max(axes.get_ylim()[1], 10 * panel.y_floor)
+        decades = int(np.log10(top / panel.y_floor) + 1e-9)
+        axes.yaxis.set_major_locator(FixedLocator([panel.y_floor * 10.0**n for n in range(decades + 1)]))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_ylim(panel.y_floor / 1.5, top)
+    axes.yaxis.set_major_formatter(FuncFormatter(told))
     if panel.percent_y:
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y * 100:g} %"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-    else:
-        axes.yaxis.set_major_formatter(FuncFormatter(_short))
     if not has_bars:
         axes.xaxis.set_major_formatter(FuncFormatter(_short))
+        if not panel.log_x and all(np.asarray(series.x).dtype.kind == "i" for series in panel.series):
+            axes.xaxis.set_major_locator(MaxNLocator("auto", steps=(1, 2, 2.5, 5, 10), integer=True))
 
 
 def _short(value: float, _: object = None) -> str:

@@ -60,6 +60,7 @@ class Profile:
         dirt: How probable errors are, where that is what changes.
         windows: How large windows are, where that is what changes.
         scaling_tuples: How long streams are where something changes.
+        coordination_tuples: How long the stream is where the paper's workers run in this process.
         cores: How many cores Spark has, where that is what changes.
     """
 
@@ -80,6 +81,7 @@ class Profile:
     dirt: tuple[float, ...]
     windows: tuple[int, ...]
     scaling_tuples: int
+    coordination_tuples: int
     cores: tuple[int, ...]
 
 
@@ -107,6 +109,7 @@ PROFILES = {
         dirt=(0.0, 0.2),
         windows=(2_000, 4_000),
         scaling_tuples=4_000,
+        coordination_tuples=1_000,
         cores=(1,),
     ),
     "small": Profile(
@@ -127,6 +130,7 @@ PROFILES = {
         dirt=(0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5),
         windows=(10_000, 20_000, 50_000, 100_000, 200_000, 500_000),
         scaling_tuples=500_000,
+        coordination_tuples=10_000,
         cores=_cores(),
     ),
     "full": Profile(
@@ -147,6 +151,7 @@ PROFILES = {
         dirt=(0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5),
         windows=(10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000),
         scaling_tuples=1_000_000,
+        coordination_tuples=40_000,
         cores=_cores(),
     ),
 }

@@ -12,9 +12,8 @@ from ..rule import Rule
 from .measures import ratio
 from .result import Series
 
-#: zero has no place on a logarithmic axis
+#: less than that is shown as that, on a logarithmic axis
 FLOOR = 1e-5
-FLOOR_TOLD = "0.001 % stands for that or less"
 
 
 def over_position(ratios: pa.Table, rule: str, label: str) -> Series:
@@ -23,14 +22,14 @@ def over_position(ratios: pa.Table, rule: str, label: str) -> Series:
     n = part["applies"].to_numpy().astype(float)
     with np.errstate(invalid="ignore", divide="ignore"):
         y = part["dirty_out"].to_numpy() / n
-    return Series(label, part["first"].to_numpy(), np.maximum(y, FLOOR), "steps")
+    return Series(label, part["first"].to_numpy(), y, "steps")
 
 
 def by_rule(
     ratios: pa.Table, rules: Sequence[Rule], label: str, first: int = 0, end: int | None = None
 ) -> Series:
     """Return the dirty ratio of each rule over a part of the stream, as bars."""
-    y = [max(FLOOR, ratio(ratios, rule.id, first, end).after) for rule in rules]
+    y = [ratio(ratios, rule.id, first, end).after for rule in rules]
     return Series(label, [rule.id for rule in rules], y, "bars")
 
 

@@ -48,7 +48,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes."""
+    """One pair of axes.
+
+    Attributes:
+        y_floor: With `log_y`, a power of ten in place of all that is less, because zero has no place on such
+            an axis; its tick says so.
+    """
 
     title: str
     x_label: str
@@ -60,6 +65,7 @@ class Panel:
     percent_y: bool = False
     y_max: float | None = None
     x_min: float | None = None
+    y_floor: float | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,18 @@ from collections.abc import Callable
 
 from ..laboratory import Laboratory
 from ..result import Result
-from . import accuracy, baseline, dynamic, kinds, latency, scaling, tables, throughput, windowing
+from . import (
+    accuracy,
+    baseline,
+    coordination,
+    dynamic,
+    kinds,
+    latency,
+    scaling,
+    tables,
+    throughput,
+    windowing,
+)
 
 EXPERIMENTS: dict[str, Callable[[Laboratory], Result]] = {
     "accuracy": accuracy.run,
@@ -15,6 +26,7 @@ EXPERIMENTS: dict[str, Callable[[Laboratory], Result]] = {
     "latency": latency.run,
     "dynamic": dynamic.run,
     "baseline": baseline.run,
+    "coordination": coordination.run,
     "kinds": kinds.run,
     "tables": tables.run,
     "rules": scaling.run_rules,

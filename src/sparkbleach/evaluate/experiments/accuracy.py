@@ -8,7 +8,7 @@ from ..dirt import paper_errors
 from ..engine_run import run_engine
 from ..laboratory import SIX_RULES, Laboratory
 from ..measures import dirty_ratios, ratio, score
-from ..ratios import FLOOR_TOLD, after, by_rule, over_position, percent, told
+from ..ratios import FLOOR, after, by_rule, over_position, percent, told
 from ..result import Claim, Figure, Mark, Panel, Result
 from ..spoil import spoil
 
@@ -65,7 +65,7 @@ def run(lab: Laboratory) -> Result:
             Figure(
                 "accuracy",
                 "Dirty ratio by rule. The first tuples of each group cannot be repaired: nothing is known "
-                f"yet. ({FLOOR_TOLD}.)",
+                "yet.",
                 [
                     Panel(
                         "Dirty ratio over the stream",
@@ -75,6 +75,7 @@ def run(lab: Laboratory) -> Result:
                         [Mark("y", _DIRT, "on the way in"), Mark("y", _PAPER, "paper: at most 0.5 %")],
                         log_y=True,
                         percent_y=True,
+                        y_floor=FLOOR,
                     ),
                     Panel(
                         "After the first window",
@@ -84,6 +85,7 @@ def run(lab: Laboratory) -> Result:
                         [Mark("y", _DIRT, "on the way in"), Mark("y", _PAPER, "paper: at most 0.5 %")],
                         log_y=True,
                         percent_y=True,
+                        y_floor=FLOOR,
                     ),
                 ],
             )

@@ -12,7 +12,7 @@ from ..dirt import paper_errors
 from ..engine_run import run_engine
 from ..laboratory import SALES_RULES, SIX_RULES, Laboratory
 from ..measures import Latency, dirty_ratios
-from ..ratios import FLOOR_TOLD, over_position
+from ..ratios import FLOOR, over_position
 from ..result import Claim, Figure, Mark, Panel, Result, Series
 from ..sales import RULES
 from ..spoil import spoil
@@ -76,7 +76,7 @@ def run(lab: Laboratory) -> Result:
             Figure(
                 "dynamic",
                 "Dirty ratios by rule; before r6 and r7 are there, nothing repairs e-mail addresses. "
-                f"Latency and throughput as rules change. ({FLOOR_TOLD}.)",
+                "Latency and throughput as rules change.",
                 [
                     Panel(
                         "Dirty ratio over the stream",
@@ -86,6 +86,7 @@ def run(lab: Laboratory) -> Result:
                         [Mark("x", n // 3, "r5 deleted"), Mark("x", n * 2 // 3, "r6, r7 added")],
                         log_y=True,
                         percent_y=True,
+                        y_floor=FLOOR,
                     ),
                     Panel(
                         "Latency, on Spark",

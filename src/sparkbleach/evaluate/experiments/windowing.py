@@ -9,7 +9,7 @@ from ..dirt import Kind, paper_errors
 from ..engine_run import run_engine
 from ..laboratory import SIX_RULES, Laboratory
 from ..measures import dirty_ratios, ratio
-from ..ratios import FLOOR_TOLD, by_rule, over_position, percent
+from ..ratios import FLOOR, by_rule, over_position, percent
 from ..result import Claim, Figure, Mark, Panel, Result
 from ..spoil import spoil
 
@@ -66,7 +66,7 @@ def run(lab: Laboratory) -> Result:
         figures=[
             Figure(
                 f"windowing-{kind}",
-                f"A burst in which half of the cells are wrong; {told}. ({FLOOR_TOLD}.)",
+                f"A burst in which half of the cells are wrong; {told}.",
                 [
                     Panel(
                         "r0 (item to brand) over the stream",
@@ -79,6 +79,7 @@ def run(lab: Laboratory) -> Result:
                         [Mark("x", begin, "burst begins"), Mark("x", end, "burst ends")],
                         log_y=True,
                         percent_y=True,
+                        y_floor=FLOOR,
                     ),
                     Panel(
                         "All rules, in the burst",
@@ -91,6 +92,7 @@ def run(lab: Laboratory) -> Result:
                         [Mark("y", _BURST_DIRT, "on the way in")],
                         log_y=True,
                         percent_y=True,
+                        y_floor=FLOOR,
                     ),
                 ],
             )
