@@ -1,10 +1,10 @@
-"""A state store in a dictionary, for a lane without a query."""
+"""A state store in a dictionary, for a machine without a query."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sparkbleach.spark.state import LaneState
+from sparkbleach.spark.state import MachineState
 
 
 class Map:
@@ -33,9 +33,9 @@ class Store:
         self.entries = Map()
 
     @property
-    def state(self) -> LaneState:
-        """The state of a lane in it."""
-        return LaneState(self.entries)
+    def state(self) -> MachineState:
+        """The state of a machine in it."""
+        return MachineState(self.entries)
 
     def copy(self) -> Store:
         """Return a version to go back to."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sparkbleach import Engine, RuleUpdate, Window
 from sparkbleach.rulelog import ControlRecord, Outcome, record_text
-from sparkbleach.spark import lane as lane_module
+from sparkbleach.spark import machine as machine_module
 from sparkbleach.spark import state as state_module
 from sparkbleach.spark.egress import egress
 from sparkbleach.spark.ingress import ingress
@@ -31,11 +31,11 @@ from tests.spark.store import Store
 def no_live_engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Begin each test as a new worker does, with chunks so small that there are many."""
     monkeypatch.setattr(state_module, "_CHUNK_BYTES", 256)
-    monkeypatch.setattr(lane_module, "_SNAPSHOT_BYTES_PER_BATCH", 600)
-    monkeypatch.setattr(lane_module, "_SNAPSHOT_BYTES_PER_DELTA_BYTE", 0)
-    lane_module._live.clear()
+    monkeypatch.setattr(machine_module, "_SNAPSHOT_BYTES_PER_BATCH", 600)
+    monkeypatch.setattr(machine_module, "_SNAPSHOT_BYTES_PER_DELTA_BYTE", 0)
+    machine_module._live.clear()
     yield
-    lane_module._live.clear()
+    machine_module._live.clear()
 
 
 class Stream:
@@ -91,16 +91,16 @@ class Stream:
         self.update_engine()
         disturbance = self.random.choice(["none", "none", "lost", "retry", "other", "twice"])
         if disturbance == "lost":
-            lane_module._live.clear()
+            machine_module._live.clear()
         if disturbance in ("retry", "twice"):
             before = self.store.copy()
             for _ in range(1 if disturbance == "retry" else 2):
                 self.run(rows)
                 self.store = before.copy()
         if disturbance == "other":
-            here = OrderedDict(lane_module._live)
-            lane_module._live.clear()
-            lane_module._live.update(self.other_worker)
+            here = OrderedDict(machine_module._live)
+            machine_module._live.clear()
+            machine_module._live.update(self.other_worker)
             self.other_worker = here
         got, audit = self.run(rows)
         clean, expected_audit = self.engine.process(pa.RecordBatch.from_pylist(rows, self.plan.schema))
@@ -194,7 +194,7 @@ class Stream:
             case ("tuples", rows):
                 self.tuples(rows)
             case ("restore",):
-                lane_module._live.clear()
+                machine_module._live.clear()
             case ("add", (rule, _)):
                 if self.live:
                     self.control(RuleUpdate(rule=rule))
@@ -234,7 +234,7 @@ SPARK_TYPES = [
 @given(cases(choice=SPARK_TYPES), st.integers(0, 2**32), st.booleans(), st.booleans())
 def test_a_lane_gives_what_the_engine_gives(case: Case, seed: int, by_order: bool, live: bool) -> None:
     """Whatever happens to workers, blobs, snapshots and rules, rows and audit are those of the engine."""
-    lane_module._live.clear()
+    machine_module._live.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # random rules may say the same thing
         stream = Stream(case, seed, by_order, live)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,7 +18,8 @@ from ..stage.encode import plain_columns
 from .blob import unpack
 from .events import Events
 from .repairs import pack_repairs
-from .state import ENGINE_THREADS
+
+ENGINE_THREADS = min(4, len(os.sched_getaffinity(0)))
 
 
 def clean_blobs(

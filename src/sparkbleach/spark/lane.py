@@ -1,24 +1,16 @@
-"""The lane: blobs in, blobs and repairs out; all rules and all state are here.
-
-Between micro-batches the engine stays in the Python worker. What it is worth is told by its token: if the
-store's head has the same one, the engine is what the store would rebuild; if the store has gone on from
-there, it is brought up to date; else it is rebuilt.
-"""
+"""The lane: blobs in, blobs and repairs out; all rules and all state are here."""
 
 from __future__ import annotations
 
 import json
-import sys
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
 from ..config import Window
 from ..engine import Engine
@@ -26,11 +18,12 @@ from ..errors import ConfigError
 from ..rulelog import ControlRecord, Outcome
 from ..update import difference
 from .blob import binary
-from .clean_blobs import clean_blobs
+from .clean_blobs import ENGINE_THREADS, clean_blobs
 from .events import Event, Events, schema_of, text_of
 from .ingress import ArrowFunction
+from .machine import Kind, keep, stored, take
 from .plan import REPORT, Plan
-from .state import ENGINE_THREADS, ChunkedSnapshot, Delta, Head, LaneState, Saved
+from .state import Delta, Head
 from .worker import settle
 
 if TYPE_CHECKING:
@@ -41,40 +34,29 @@ LANE_SCHEMA = (
     f"number int, cells binary, rest binary, aside binary, repairs binary, control string, {REPORT} string"
 )
 
-#: not as text, which Spark would parse in each micro-batch
-_KEY = (
-    StructType()
-    .add("kind", StringType(), nullable=False)
-    .add("sequence", LongType(), nullable=False)
-    .add("part", IntegerType(), nullable=False)
+
+class LaneEngine:
+    """The engine of a lane, as a machine whose state can be kept."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def take_in(self, delta: Delta) -> None:
+        """Go through what was read in a micro-batch once more."""
+        events = Events(self.engine, delta.told["events"])
+        events.let_happen()  # also those of a micro-batch without tuples
+        for _ in clean_blobs(self.engine, delta.blobs, tuple(delta.told["order_by"]), events):
+            pass
+
+    def snapshot_parts(self) -> tuple[bytes, list[NDArray[Any]]]:
+        """Return all state."""
+        return self.engine.snapshot_parts()
+
+
+_ENGINES = Kind(
+    lambda head: LaneEngine(_new_engine(head.first, head.config)),
+    lambda header, arrays: LaneEngine(Engine.restore_parts(header, arrays, threads=ENGINE_THREADS)),
 )
-_DATA = StructType().add("data", BinaryType(), nullable=False)
-
-_LIVE_MAX = 8
-#: a micro-batch writes this much of a snapshot, or this multiple of its own delta: enough to end in time
-_SNAPSHOT_BYTES_PER_BATCH = 1 << 19
-_SNAPSHOT_BYTES_PER_DELTA_BYTE = 4
-
-
-@dataclass(slots=True)
-class Live:
-    """An engine that is alive in this worker.
-
-    Attributes:
-        engine: It.
-        sequence: The last delta that it has taken in.
-        token: Names its state.
-        snapshot: A snapshot that is being written.
-    """
-
-    engine: Engine
-    sequence: int
-    token: str
-    snapshot: ChunkedSnapshot | None = None
-
-
-#: by stream: the engines in this worker, the last used one last
-_live: OrderedDict[str, Live] = OrderedDict()
 
 
 class Lane(StatefulProcessor):
@@ -85,7 +67,7 @@ class Lane(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
-        self.state = LaneState(handle.getMapState("lane", _KEY, _DATA))
+        self.state = stored(handle)
 
     def handleInputRows(  # noqa: N802 -- PySpark's name
         self,
@@ -132,10 +114,8 @@ class Lane(StatefulProcessor):
         begins = head is None
         if head is None:
             head = Head(str(uuid.uuid4()), _first(self.plan), _config(self.plan))
-        live = resume(self.state, head)
-        # From here on the engine is neither here nor there: a failure must not leave it behind.
-        _live.pop(head.stream, None)
-        engine = live.engine
+        live = take(self.state, head, _ENGINES)
+        engine = live.machine.engine
         if self.plan.control:
             _prepare_for_updates()
         events = Events(engine, _config(self.plan)["updates"], self.plan)
@@ -144,17 +124,10 @@ class Lane(StatefulProcessor):
             events.start()
         events.obey(records)
         messages = list(clean_blobs(engine, cells, self.plan.order_by, events))
-        delta = Delta(str(uuid.uuid4()), list(self.plan.order_by), events.happened, cells)
-        self.state.write_delta(head, delta)
         position, head.position = head.position, engine.position
         head.config = _config(self.plan)
-        _write_snapshot(self.state, head, live, sum(map(len, cells)), self.plan.snapshot_bytes)
-        self.state.delete_some(head)
-        self.state.write_head(head)
-        live.sequence, live.token = head.sequence, head.token
-        _live[head.stream] = live
-        while len(_live) > _LIVE_MAX:
-            _live.popitem(last=False)
+        told = {"order_by": list(self.plan.order_by), "events": events.happened}
+        keep(self.state, head, live, Delta(told, cells), self.plan.snapshot_bytes)
         return messages, events.outcomes, report(engine, engine.position - position, events.outcomes)
 
     def close(self) -> None:
@@ -203,32 +176,6 @@ def report(engine: Engine, n_tuples: int, outcomes: Sequence[Outcome] = ()) -> s
     updates = [str(outcome) for outcome in outcomes]
     told = {**engine.report(), "tuples": n_tuples, "updates": updates}
     return f"{engine.position:019} {json.dumps(told)}"
-
-
-def resume(state: LaneState, head: Head) -> Live:
-    """Return the engine as the head says it is: the one in this worker, or one rebuilt from the store."""
-    live = _live.get(head.stream)
-    if live and live.sequence <= head.sequence:
-        token = head.token if live.sequence == head.sequence else state.token(live.sequence)
-        if token != live.token:
-            live = None
-    else:
-        live = None
-    if live is None:
-        _live.pop(head.stream, None)
-        if head.snapshot:
-            live = Live(state.read_snapshot(head.snapshot), head.snapshot.sequence, "")
-        else:
-            live = Live(_new_engine(head.first, head.config), 0, "")
-    while live.sequence < head.sequence:
-        delta = state.read_delta(live.sequence + 1)
-        events = Events(live.engine, delta.events)
-        events.let_happen()  # also those of a micro-batch without tuples
-        for _ in clean_blobs(live.engine, delta.blobs, tuple(delta.order_by), events):
-            pass
-        live.sequence += 1
-        live.token = delta.token
-    return live
 
 
 def _new_engine(first: dict[str, Any], config: dict[str, Any]) -> Engine:
@@ -298,35 +245,3 @@ def _told(option: Any) -> str:
     if option is None:
         return "no window"
     return f"{option[0]} tuples sliding by {option[1]}" if isinstance(option, list) else repr(option)
-
-
-def _write_snapshot(state: LaneState, head: Head, live: Live, delta_bytes: int, least_bytes: int) -> None:
-    """Begin a snapshot when the deltas have grown long, and write some of one that was begun."""
-    budget = max(_SNAPSHOT_BYTES_PER_BATCH, _SNAPSHOT_BYTES_PER_DELTA_BYTE * delta_bytes)
-    due = head.delta_bytes >= max(least_bytes, head.snapshot.bytes if head.snapshot else 0)
-    if head.begun and not (live.snapshot and live.snapshot.begun == head.begun):
-        # Another worker has begun it. Begin anew, and write all of it: this worker may not be asked again.
-        head.garbage.append(head.begun)
-        head.begun = None
-        due, budget = True, sys.maxsize
-    if head.begun is None:
-        live.snapshot = None
-        if not due:
-            return
-        head.begun = (head.sequence, 0)
-        head.delta_bytes = 0
-        live.snapshot = ChunkedSnapshot(live.engine, head.sequence)
-    snapshot = live.snapshot
-    assert snapshot is not None  # noqa: S101 -- what the lines above are for
-    for chunk in snapshot.chunks:
-        state.write_chunk(*snapshot.begun, chunk)
-        snapshot.begun = head.begun = (head.begun[0], head.begun[1] + 1)
-        snapshot.n_bytes += len(chunk)
-        budget -= len(chunk)
-        if budget <= 0 and head.begun[1] < snapshot.n_chunks:
-            return
-    if head.snapshot:
-        head.garbage.append((head.snapshot.sequence, head.snapshot.chunks))
-    head.snapshot = Saved(head.begun[0], snapshot.n_chunks, snapshot.n_bytes)
-    head.first_kept = head.begun[0] + 1
-    head.begun = live.snapshot = None

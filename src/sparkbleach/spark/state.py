@@ -1,6 +1,6 @@
-"""The state of a lane in Spark's state store.
+"""The state of a machine in Spark's state store.
 
-The head says where the lane is. A delta is what the lane read in one micro-batch: the engine is
+The head says where the machine is. A delta is what it read in one micro-batch: a machine is
 deterministic, so a snapshot and the deltas after it rebuild it. Writing is spread: a snapshot is written in
 chunks over many micro-batches, and what it makes superfluous is deleted in the same way.
 """
@@ -8,7 +8,7 @@ chunks over many micro-batches, and what it makes superfluous is deleted in the 
 from __future__ import annotations
 
 import json
-import os
+import uuid
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -18,14 +18,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..engine import Engine
 from ..errors import SnapshotError
 
 FORMAT_VERSION = 1
 _DELTA, _SNAPSHOT = "delta", "snapshot"
 _HEAD = ("head", 0, 0)
 _CHUNK_BYTES = 1 << 20
-ENGINE_THREADS = min(4, len(os.sched_getaffinity(0)))
 #: how many superfluous entries a micro-batch deletes at most
 _DELETIONS_MAX = 32
 
@@ -60,15 +58,15 @@ class Saved:
 
 @dataclass(slots=True)
 class Head:
-    """Where a lane is.
+    """Where a machine is.
 
     Attributes:
         stream: Names the stream, for good.
         sequence: The number of the last delta.
-        token: Names the state after it: an engine with this token has exactly this state.
+        token: Names the state after it: a machine with this token has exactly this state.
         position: Where the next tuple will be.
-        first: The schema and the rules with which the lane began.
-        config: The options and rules given when the lane last ran.
+        first: With what the machine began: for a lane, the schema and the rules.
+        config: The options and rules given when the machine last ran.
         snapshot: The newest whole snapshot, if there is one.
         begun: The sequence number and the chunks so far of one that is being written.
         delta_bytes: The bytes of the deltas after the newest snapshot, begun or whole.
@@ -93,23 +91,21 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What a lane read in one micro-batch.
+    """What a machine read in one micro-batch.
 
     Attributes:
+        told: What it has to know of the blobs, fit for JSON.
+        blobs: The data.
         token: Names the state after it.
-        order_by: The columns the rows were sorted by.
-        events: What happened to rules and schema, before which position.
-        blobs: The cells.
     """
 
-    token: str
-    order_by: list[str]
-    events: list[dict[str, Any]]
+    told: dict[str, Any]
     blobs: list[bytes]
+    token: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
-class LaneState:
-    """Reads and writes the state of a lane.
+class MachineState:
+    """Reads and writes the state of a machine.
 
     All is in one map, because each state variable costs some ten milliseconds per micro-batch to set up. Its
     keys are the kind of entry, the sequence number of a delta or snapshot, and the part of it; part 0 of each
@@ -123,7 +119,7 @@ class LaneState:
         self._entries = entries
 
     def read_head(self) -> Head | None:
-        """Return where the lane is; None if it has not begun.
+        """Return where the machine is; None if it has not begun.
 
         Raises:
             SnapshotError: If another release wrote it.
@@ -147,16 +143,16 @@ class LaneState:
         )
 
     def write_head(self, head: Head) -> None:
-        """Store where the lane is."""
+        """Store where the machine is."""
         self._put(_HEAD, json.dumps({"format": FORMAT_VERSION, **asdict(head)}).encode())
 
     def write_delta(self, head: Head, delta: Delta) -> None:
         """Store the next delta."""
         head.sequence += 1
         head.token = delta.token
-        header = {"token": delta.token, "order_by": delta.order_by, "events": delta.events}
         parts = [len(blob) for blob in delta.blobs]
-        self._put((_DELTA, head.sequence, 0), json.dumps({**header, "parts": parts}).encode())
+        header = {"token": delta.token, **delta.told, "parts": parts}
+        self._put((_DELTA, head.sequence, 0), json.dumps(header).encode())
         for part, blob in enumerate(delta.blobs, 1):
             self._put((_DELTA, head.sequence, part), blob)
         head.delta_bytes += sum(parts)
@@ -180,10 +176,12 @@ class LaneState:
                 f"checkpoint: delta {sequence} is missing from the state store; restore the checkpoint "
                 "directory from a copy, or begin with a new one"
             )
-        return Delta(header["token"], header["order_by"], header["events"], blobs)
+        token = header.pop("token")
+        del header["parts"]
+        return Delta(header, blobs, token)
 
-    def read_snapshot(self, saved: Saved) -> Engine:
-        """Return the engine in a snapshot.
+    def read_snapshot(self, saved: Saved) -> tuple[bytes, list[NDArray[Any]]]:
+        """Return the parts of a snapshot.
 
         Raises:
             SnapshotError: If a chunk is missing or damaged.
@@ -236,11 +234,12 @@ class LaneState:
 
 
 class ChunkedSnapshot:
-    """A snapshot of an engine as it is now, to be written bit by bit while the engine goes on.
+    """A snapshot of a machine as it is now, to be written bit by bit while the machine goes on.
 
     Args:
-        engine: The engine.
-        sequence: The last delta that it has taken in.
+        sequence: The last delta that the machine has taken in.
+        header: Its header.
+        arrays: Its arrays.
 
     Attributes:
         n_chunks: How many chunks there are.
@@ -249,8 +248,7 @@ class ChunkedSnapshot:
         chunks: Those still to be written.
     """
 
-    def __init__(self, engine: Engine, sequence: int) -> None:
-        header, arrays = engine.snapshot_parts()
+    def __init__(self, sequence: int, header: bytes, arrays: list[NDArray[Any]]) -> None:
         shapes = [[np.lib.format.dtype_to_descr(array.dtype), list(array.shape)] for array in arrays]
         flat = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
         self.n_chunks = 1 + sum(-(-data.size // _CHUNK_BYTES) for data in flat)
@@ -266,8 +264,8 @@ class ChunkedSnapshot:
                 yield _checked(pa.compress(data[first : first + _CHUNK_BYTES], "lz4", asbytes=True))
 
 
-def unchunked(header: bytes, chunks: list[bytes]) -> Engine:
-    """Return the engine in the chunks of a snapshot."""
+def unchunked(header: bytes, chunks: list[bytes]) -> tuple[bytes, list[NDArray[Any]]]:
+    """Return the parts that the chunks of a snapshot hold."""
     data = json.loads(header)
     arrays: list[NDArray[Any]] = []
     at = 0
@@ -280,7 +278,7 @@ def unchunked(header: bytes, chunks: list[bytes]) -> Engine:
             part[:] = np.frombuffer(pa.decompress(chunks[at], part.size, "lz4"), np.uint8)
             at += 1
         arrays.append(array)
-    return Engine.restore_parts(data["engine"].encode(), arrays, threads=ENGINE_THREADS)
+    return data["engine"].encode(), arrays
 
 
 def _checked(data: bytes) -> bytes:
