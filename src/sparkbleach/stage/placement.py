@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConfigError
-
 #: what a tuple costs an attribute with a single rule is 1; one with several pays this for each of them
 _COST_OF_SHARED_RULE = 2.0
 #: what a tuple costs each lane of an attribute that is split, whoever has its group: it is read and hashed
@@ -58,19 +56,6 @@ class Placement:
         """Tell whether several lanes have an attribute."""
         return len(self.lanes_of(attribute)) > 1
 
-    def check(self, n_rules: Mapping[str, int]) -> None:
-        """Check that no attribute is split that has several rules.
-
-        Raises:
-            ConfigError: If one is.
-        """
-        for name, n in n_rules.items():
-            if n > 1 and self.is_split(name):
-                raise ConfigError(
-                    f"lanes: {name!r} is on several lanes, but it has, or will have, {n} rules at a time, "
-                    "which need all of its state; give it to one lane"
-                )
-
     def with_attributes(self, n_rules: Mapping[str, int]) -> Placement:
         """Return a placement that also has the other attributes, heavy ones first on the least loaded lane.
 
@@ -109,6 +94,9 @@ class Placement:
             for names in self.lanes
         ]
         return "; ".join(f"lane {lane}: {names or 'nothing'}" for lane, names in enumerate(told))
+
+
+ONE_LANE = Placement(((),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A program that cleans a directory of files by rules that change, to be killed and started again.
 
-Usage: cleaner.py DIRECTORY MASTER
+Usage: cleaner.py DIRECTORY MASTER LANES
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from tests.spark.streams import DDL, RULES, WINDOW
 from sparkbleach import SPARK_SETTINGS, Writer, clean, open_log
 
 if __name__ == "__main__":
-    here, master = Path(sys.argv[1]), sys.argv[2]
+    here, master, lanes = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     spark = (
         SparkSession.builder.master(master)
         .config(map=SPARK_SETTINGS)
+        .config("spark.sql.shuffle.partitions", lanes)
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
@@ -34,6 +35,7 @@ if __name__ == "__main__":
         window=WINDOW,
         control=log.stream(spark),
         snapshot_bytes=20_000,
+        lanes=lanes,
     )
     query = (
         cleaned.writeStream.foreachBatch(Writer(str(here / "out"), audit=str(here / "audit"), control=log))
