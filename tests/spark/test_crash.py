@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import json
 import os
 import random
 import signal
@@ -35,8 +36,10 @@ UPDATES = [RuleUpdate(delete="zip_city"), RuleUpdate(rule=as_rule(RULES[0]))]
 class Run:
     """A directory with a stream, and the program that cleans it."""
 
-    def __init__(self, directory: Path, seed: int = 0) -> None:
+    def __init__(self, directory: Path, seed: int = 0, **options: Any) -> None:
         self.directory = directory
+        #: more options of `clean`
+        self.options = options
         self.table = tuples(N_FILES * FILE_TUPLES, seed)
         write_files(self.table, directory / "in", [FILE_TUPLES] * N_FILES)
         self.marks = 0
@@ -56,7 +59,8 @@ class Run:
             environment |= {"CRASH_AT": at, "CRASH_MARK": str(self.mark)}
         if itself:
             environment["CRASH_SELF"] = "yes"
-        command = [sys.executable, str(HERE / "crash" / "cleaner.py"), str(self.directory), master]
+        program = [sys.executable, str(HERE / "crash" / "cleaner.py")]
+        command = [*program, str(self.directory), master, json.dumps(self.options)]
         log = (self.directory / f"log-{self.marks}").open("w")
         with log:
             return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=log, stderr=log)  # noqa: S603
@@ -184,6 +188,15 @@ def test_killed_twice_at_the_same_micro_batch(tmp_path: Path) -> None:
     run.kill_at("head:4")
     run.kill_at("lane:1")
     run.kill_at("written:1")
+    run.finish()
+
+
+@pytest.mark.skipif(not NIGHTLY, reason="nightly: takes two minutes")
+def test_lanes_killed_again_and_again(tmp_path: Path) -> None:
+    """With two lanes, SIGKILLs when one lane or both have stored their state change nothing."""
+    run = Run(tmp_path, lanes=2)
+    for place in ("head:3", "snapshot:3", "written:2"):
+        run.kill_at(place)
     run.finish()
 
 

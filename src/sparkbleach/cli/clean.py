@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -146,6 +147,7 @@ def clean(
             show_default=False,
         ),
     ] = None,
+    lanes: options.LanesOption = 1,
     master: options.Master = None,
     debug: options.Debug = False,
 ) -> None:
@@ -160,8 +162,10 @@ def clean(
     with told(debug=debug):
         from ..rulefile import load_rules
         from ..rulelog import open_log
+        from ..spark.session import PARTITIONS
         from ..spark.topology import clean as cleaned_by
-        from .checkpoint import Checkpoint
+        from ..spark.topology import placed
+        from .checkpoint import Checkpoint, lanes_of
         from .progress import Progress, follow_query
         from .session import spark_session
 
@@ -210,10 +214,15 @@ def clean(
             route = FileRoute(
                 places, log, input_format, schema, multiline, order_by, files_per_batch, output_format, follow
             )
-        with spark_session(master, debug=debug, settings=route.settings()) as session:
+        settings = {**route.settings(), PARTITIONS: str(lanes)}
+        with spark_session(master, debug=debug, settings=settings) as session:
             remembered = Checkpoint(session, route.checkpoint)
             memory = remembered.read()
             opened = route.open(session, id, memory)
+            given = lanes_of(memory, lanes, opened.stream.columns, route.checkpoint)
+            placement = placed(opened.stream, loaded, rule_updates=updates, lanes=given)
+            if lanes > 1:
+                typer.echo(f"lanes       {placement}", err=True)
             cleaned = cleaned_by(
                 opened.stream,
                 loaded,
@@ -227,10 +236,12 @@ def clean(
                 audit=not no_audit,
                 quarantine=True,
                 egress_partitions=opened.egress_partitions,
+                lanes=placement.to_lists(),
             )
             writer = opened.make_writer()
-            if memory != opened.memory:
-                remembered.write(opened.memory)
+            to_remember = replace(opened.memory, lanes=placement.to_lists())
+            if memory != to_remember:
+                remembered.write(to_remember)
 
             def write(batch: DataFrame, batch_id: int) -> None:
                 opened.check()
