@@ -28,7 +28,7 @@ from tests.spark.store import Store
 
 
 @pytest.fixture(autouse=True)
-def no_live_engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_live_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Begin each test as a new worker does, with chunks so small that there are many."""
     monkeypatch.setattr(state_module, "_CHUNK_BYTES", 256)
     monkeypatch.setattr(machine_module, "_SNAPSHOT_BYTES_PER_BATCH", 600)
@@ -46,7 +46,8 @@ class Stream:
         self.by_order = by_order
         #: whether rules change by control records, or by restarts
         self.live = live
-        self.records: list[ControlRecord] = []
+        #: number and text of those that come with the next micro-batch
+        self.records: list[tuple[str, str]] = []
         self.n_records = 0
         self.rules = [rule for rule, _ in case.rules]
         schema = case.schema
@@ -69,7 +70,7 @@ class Stream:
         )
         self.begun = False
         self.engine = self.new_engine()
-        self.store = Store()
+        self.store: Any = Store()
         self.other_worker: OrderedDict[str, Any] = OrderedDict()
 
     def new_engine(self) -> Engine:
@@ -150,24 +151,27 @@ class Stream:
         """Have an update come with the next micro-batch, or with one of its own."""
         self.engine.apply(update)
         self.n_records += 1
-        text = record_text(update, "somebody")
-        self.records.append(ControlRecord.read(f"{self.n_records:05}", text))
+        self.records.append((f"{self.n_records:05}", record_text(update, "somebody")))
         if self.random.random() < 0.3:
             self.send([])
             self.records.clear()
 
     def send(self, cells: list[bytes]) -> tuple[list[pa.Buffer | None], list[Outcome], str]:
         """Send blobs with all control records that have come."""
-        lane = Lane(self.plan)
-        lane.state = self.store.state
         position = self.engine.position
-        messages, outcomes, report = lane.process(cells, self.records)
+        messages, outcomes, report = self.process(cells)
         told = [(one.number, one.kind, one.position) for one in outcomes if one.kind != "started"]
-        assert told == [(record.number, "applied", position) for record in self.records]
+        assert told == [(number, "applied", position) for number, _ in self.records]
         if told:
             assert outcomes[-1].version == self.engine.version
             assert outcomes[-1].rules == [rule.to_dict() for rule in self.engine.rules]
         return messages, outcomes, report
+
+    def process(self, cells: list[bytes]) -> tuple[list[pa.Buffer | None], list[Outcome], str]:
+        """Have the lane read what was sent."""
+        lane = Lane(self.plan)
+        lane.state = self.store.state
+        return lane.process(cells, [ControlRecord.read(*record) for record in self.records])
 
     def update_engine(self) -> None:
         """Let the rules that differ come and go: a lane learns of it with the micro-batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -146,6 +147,10 @@ def clean(
             show_default=False,
         ),
     ] = None,
+    topology: options.TopologyOption = options.Topology.fused,
+    detect_workers: options.DetectWorkers = None,
+    repair_workers: options.RepairWorkers = None,
+    coordination: options.CoordinationOption = None,
     master: options.Master = None,
     debug: options.Debug = False,
 ) -> None:
@@ -160,8 +165,10 @@ def clean(
     with told(debug=debug):
         from ..rulefile import load_rules
         from ..rulelog import open_log
+        from ..spark.session import PARTITIONS
         from ..spark.topology import clean as cleaned_by
-        from .checkpoint import Checkpoint
+        from ..stage.paper_topology import PaperTopology
+        from .checkpoint import Checkpoint, check_topology
         from .progress import Progress, follow_query
         from .session import spark_session
 
@@ -210,9 +217,20 @@ def clean(
             route = FileRoute(
                 places, log, input_format, schema, multiline, order_by, files_per_batch, output_format, follow
             )
-        with spark_session(master, debug=debug, settings=route.settings()) as session:
+        settings = route.settings()
+        if topology == options.Topology.paper:
+            workers = (
+                detect_workers or PaperTopology.detect_workers,
+                repair_workers or PaperTopology.repair_workers,
+            )
+            settings = {**settings, PARTITIONS: str(max(workers))}
+        with spark_session(master, debug=debug, settings=settings) as session:
             remembered = Checkpoint(session, route.checkpoint)
             memory = remembered.read()
+            spread = str(topology)
+            if topology == options.Topology.paper:
+                spread += f", {coordination or PaperTopology.coordination}"
+            check_topology(memory, spread, route.checkpoint)
             opened = route.open(session, id, memory)
             cleaned = cleaned_by(
                 opened.stream,
@@ -227,10 +245,15 @@ def clean(
                 audit=not no_audit,
                 quarantine=True,
                 egress_partitions=opened.egress_partitions,
+                topology=str(topology),
+                detect_workers=detect_workers,
+                repair_workers=repair_workers,
+                coordination=None if coordination is None else str(coordination),
             )
             writer = opened.make_writer()
-            if memory != opened.memory:
-                remembered.write(opened.memory)
+            to_remember = replace(opened.memory, topology=spread)
+            if memory != to_remember:
+                remembered.write(to_remember)
 
             def write(batch: DataFrame, batch_id: int) -> None:
                 opened.check()

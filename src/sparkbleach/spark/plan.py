@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from ..config import Window
 from ..rule import Rule
+from ..stage.paper_topology import PaperTopology
 from ..update import RuleUpdate
 
 #: the column of a cleaned DataFrame that says what was changed in the row, and why
@@ -44,6 +45,7 @@ class Plan:
         control: Whether control records are read, and the output has the column `_control`.
         corrupt: The column with the text of records that could not be read, if there is one.
         snapshot_bytes: How many bytes of deltas make a snapshot worth its while, at least.
+        paper: How the work is spread in the paper's topology; None for the fused one.
     """
 
     schema: pa.Schema
@@ -60,6 +62,7 @@ class Plan:
     control: bool
     corrupt: str | None
     snapshot_bytes: int
+    paper: PaperTopology | None = None
 
     @property
     def readable(self) -> tuple[str, ...]:

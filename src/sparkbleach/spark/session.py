@@ -10,7 +10,7 @@ from ..errors import ConfigError, SessionWarning
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_PARTITIONS = "spark.sql.shuffle.partitions"
+PARTITIONS = "spark.sql.shuffle.partitions"
 _PARTITIONS_MAX = 8
 
 #: for `SparkSession.builder.config(map=SPARK_SETTINGS)`: the first is needed, the others make it fast
@@ -20,7 +20,7 @@ SPARK_SETTINGS: dict[str, bool | float | int | str | None] = {
     # A micro-batch stores what it changed, and Spark makes snapshots of the store in the background.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # The lane is one task; every further partition is an empty state store to open and to commit.
-    _PARTITIONS: "1",
+    PARTITIONS: "1",
     # Two log files are written per micro-batch; these two settings make that 30 ms instead of 130 on a disk.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -39,8 +39,12 @@ SPARK_SETTINGS: dict[str, bool | float | int | str | None] = {
 }
 
 
-def check_session(df: DataFrame) -> None:
+def check_session(df: DataFrame, *, spread: bool) -> None:
     """Check that the session of a DataFrame can clean it.
+
+    Args:
+        df: The DataFrame.
+        spread: Whether state is spread over tasks, or one lane has it all.
 
     Raises:
         ConfigError: If a setting that is needed is missing.
@@ -53,10 +57,10 @@ def check_session(df: DataFrame) -> None:
         raise ConfigError(
             f"session: {_PROVIDER} is {conf.get(_PROVIDER)}, but the state needs {_ROCKSDB}; {remedy}"
         )
-    n_partitions = int(conf.get(_PARTITIONS) or 200)
-    if n_partitions > _PARTITIONS_MAX:
+    n_partitions = int(conf.get(PARTITIONS) or 200)
+    if n_partitions > _PARTITIONS_MAX and not spread:
         warnings.warn(
-            f"session: {_PARTITIONS} is {n_partitions}, and each micro-batch commits as many state stores, "
+            f"session: {PARTITIONS} is {n_partitions}, and each micro-batch commits as many state stores, "
             f"all but one of them empty; {remedy}, or set it to 1 before the query starts",
             SessionWarning,
             stacklevel=3,

@@ -1,4 +1,4 @@
-"""The fused topology: ingress, one lane, egress, as transformations of a DataFrame."""
+"""Ingress, cleaning, egress, as transformations of a DataFrame."""
 
 from __future__ import annotations
 
@@ -15,19 +15,26 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from ..config import DEFAULT_WINDOW, Window
+from ..config import DEFAULT_WINDOW, Window, check_choice
 from ..engine import Engine, RuleLike
 from ..errors import ConfigError, RuleError, RuleWarning
 from ..rule import Rule, check_rules, columns_read, is_plain
 from ..stage.audit import audit_schema
+from ..stage.paper_topology import PaperTopology
+from ..stage.rule_set import RuleSet
+from ..stage.sequencer import Sequencer
 from ..update import RuleUpdate, in_order
 from .egress import egress
+from .events import Ruled
 from .ingress import INGRESS_SCHEMA, control_rows, ingress
 from .lane import LANE_SCHEMA, Lane, static_lane
+from .paper.chain import chain
 from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, REPORT, Plan
 from .session import check_session
 
 OrderBy = str | Column | Sequence[str | Column]
+
+TOPOLOGIES = ("fused", "paper")
 
 #: under this name a query's progress has the report of the lane
 OBSERVATION = "sparkbleach"
@@ -51,6 +58,11 @@ def clean(
     egress_partitions: int | None = None,
     observation: str | Observation = OBSERVATION,
     snapshot_bytes: int = _SNAPSHOT_BYTES,
+    topology: str = "fused",
+    detect_workers: int | None = None,
+    repair_workers: int | None = None,
+    coordination: str | None = None,
+    top: int | None = None,
 ) -> DataFrame:
     """Return the same rows, cleaned by the rules.
 
@@ -75,17 +87,34 @@ def clean(
             parallelism if not given; 1 leaves them in the lane's task, which is best for small micro-batches.
         observation: Under which name a query's progress has the lane's report.
         snapshot_bytes: The lane's state is written as a whole when it has read this much since the last time.
+        topology: `fused` (one lane has all rules and all state) or `paper` (detect workers and repair workers
+            share the state; for streaming DataFrames). The options below are for `paper`.
+        detect_workers: Over how many workers cell groups are spread; 2 if not given.
+        repair_workers: Over how many workers cells are spread; 2 if not given.
+        coordination: How repair workers learn of each other's links: `hinge` (the default), `basic`, `dr`, or
+            `ir`, which is not exact.
+        top: How many candidates a repair worker proposes for a cell; all, which is exact, if not given.
 
     Raises:
         RuleError: If a rule or a rule update is wrong or does not fit the schema.
         ConfigError: If another option, or a setting of the session, is wrong.
     """
-    check_session(df)
+    paper = _paper(
+        df,
+        topology,
+        PaperTopology(window, windowing, repair),
+        detect_workers=detect_workers,
+        repair_workers=repair_workers,
+        coordination=coordination,
+        top=top,
+    )
+    check_session(df, spread=paper is not None)
     _check_control(df, control)
     schema = _arrow_schema(df.schema)
     updates = in_order(rule_updates)
     engine = Engine(schema, rules, id=id, window=window, windowing=windowing, repair=repair)
-    first, added = _check_rules(engine, updates)
+    ruled = Sequencer(_quietly(schema, engine.rules, id)) if paper else engine
+    first, added = _check_rules(ruled, updates)
     read = _columns_read([*first, *added], schema) or [id]
     plain = control is not None
     cells = [name for name in schema.names if name in read or (plain and is_plain(schema.field(name).type))]
@@ -107,6 +136,7 @@ def clean(
         control=control is not None,
         corrupt=corrupt if corrupt in df.columns else None,
         snapshot_bytes=snapshot_bytes,
+        paper=paper,
     )
     output_schema = _output_schema(df.schema, plan)
     if hidden:
@@ -118,14 +148,16 @@ def clean(
     blobs = df.mapInArrow(ingress(plan), INGRESS_SCHEMA)
     if control is not None:
         blobs = blobs.union(control_rows(control))
-    if df.isStreaming:
+    n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
+    if paper:
+        cleaned = chain(blobs, plan, paper, n_partitions)
+    elif df.isStreaming:
         grouped = blobs.groupBy("lane")
         cleaned = grouped.transformWithStateInPandas(Lane(plan), LANE_SCHEMA, "append", "none")
     else:
         in_turn = blobs.repartition(1).sortWithinPartitions("partition", "sequence")
         cleaned = in_turn.mapInArrow(static_lane(plan), LANE_SCHEMA)
     cleaned = cleaned.observe(observation, F.max(REPORT).alias("report"))
-    n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
     if n_partitions > 1:
         cleaned = cleaned.repartitionById(n_partitions, F.col("number") % n_partitions)
     return cleaned.mapInArrow(egress(plan), output_schema)
@@ -142,6 +174,31 @@ def audit(cleaned: DataFrame) -> DataFrame:
             f"audit: the DataFrame has no column {REPAIRS}; give what clean(…, audit=True) returned"
         )
     return cleaned.select(F.explode(REPAIRS).alias(REPAIRS)).select(f"{REPAIRS}.*")
+
+
+def _paper(df: DataFrame, topology: str, default: PaperTopology, **options: Any) -> PaperTopology | None:
+    """Return how the work is spread; None for the fused topology."""
+    given = {option: value for option, value in options.items() if value is not None}
+    if check_choice("topology", topology, TOPOLOGIES) == "paper":
+        if not df.isStreaming:
+            raise ConfigError(
+                "topology: 'paper' is for streaming DataFrames; clean a static one with topology='fused', "
+                "which gives the same rows"
+            )
+        return replace(default, **given)
+    for option in given:
+        raise ConfigError(
+            f"{option}: it is for the paper's topology, this is the fused one; "
+            "leave it out, or give topology='paper'"
+        )
+    return None
+
+
+def _quietly(schema: pa.Schema, rules: Iterable[Rule], id: str) -> RuleSet:
+    """Return a rule set without a warning: the engine has given it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuleWarning)
+        return RuleSet(schema, rules, id)
 
 
 def _check_control(df: DataFrame, control: DataFrame | None) -> None:
@@ -169,7 +226,7 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, **options)
 
 
-def _check_rules(engine: Engine, updates: Sequence[RuleUpdate]) -> tuple[tuple[Rule, ...], list[Rule]]:
+def _check_rules(engine: Ruled, updates: Sequence[RuleUpdate]) -> tuple[tuple[Rule, ...], list[Rule]]:
     """Return the rules of an engine and those that updates will add, checked by having them all happen."""
     rules = engine.rules
     added = []

@@ -1,10 +1,11 @@
 """A program that cleans a directory of files by rules that change, to be killed and started again.
 
-Usage: cleaner.py DIRECTORY MASTER
+Usage: cleaner.py DIRECTORY MASTER OPTIONS, with more options of `clean` as JSON
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.spark.streams import DDL, RULES, WINDOW
 from sparkbleach import SPARK_SETTINGS, Writer, clean, open_log
 
 if __name__ == "__main__":
-    here, master = Path(sys.argv[1]), sys.argv[2]
+    here, master, options = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
     spark = (
         SparkSession.builder.master(master)
         .config(map=SPARK_SETTINGS)
@@ -34,6 +35,7 @@ if __name__ == "__main__":
         window=WINDOW,
         control=log.stream(spark),
         snapshot_bytes=20_000,
+        **options,
     )
     query = (
         cleaned.writeStream.foreachBatch(Writer(str(here / "out"), audit=str(here / "audit"), control=log))
