@@ -9,9 +9,11 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkbleach import ConfigError, Window
 from sparkbleach.rulelog import Outcome
 from sparkbleach.spark import machine as machine_module
 from sparkbleach.spark.ingress import ArrowFunction
@@ -164,3 +166,28 @@ def test_the_stages_give_what_the_engine_gives(
         stream = PaperStream(case, seed, by_order, control, **spread)
         for step in stream.steps:
             stream.step(step)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"window": Window(6, 2)}, "window: the checkpoint was made with 4 tuples sliding by 2, not with 6"),
+        ({"repair": "vote"}, "repair: the checkpoint was made with 'class', not with 'vote'"),
+        ({"detect_workers": 1}, "detect_workers: the checkpoint was made with 2, not with 1; go on with 2"),
+        ({"repair_workers": 3}, "repair_workers: the checkpoint was made with 2, not with 3"),
+        ({"coordination": "ir"}, "coordination: the checkpoint was made with 'hinge', not with 'ir'"),
+        ({"top": 3}, "top: the checkpoint was made with no top, not with 3; go on with no top, or begin"),
+    ],
+)
+def test_what_the_state_depends_on_cannot_change(options: dict[str, Any], error: str) -> None:
+    """A restart with another window or another way to spread the work is refused; nothing is stored."""
+    types = dict.fromkeys("abcde", pa.int64())
+    stream = PaperStream(Case(types, [], (4, 2), "bleach", "class", []), 0, by_order=False, control=False)
+    stream.tuples([dict.fromkeys("nabcde")])
+    before = stream.store.copy()
+    stream.topology = replace(stream.topology, **options)
+    changed = {name: value for name, value in options.items() if name in ("window", "repair")}
+    stream.plan = replace(stream.plan, paper=stream.topology, **changed)
+    with pytest.raises(ConfigError, match=error):
+        stream.run([dict.fromkeys("nabcde")])
+    assert stream.store.state("sequencer", 0).read_head() == before.state("sequencer", 0).read_head()
