@@ -1,6 +1,6 @@
 """What cleaning costs on Spark: throughput beside that of Spark alone, and end-to-end latency.
 
-Usage: python -m bench.spark [--quick] [throughput] [latency]
+Usage: python -m bench.spark [--quick] [throughput] [lanes] [latency]
 """
 
 from __future__ import annotations
@@ -100,6 +100,31 @@ def throughput(spark: SparkSession, here: Path, n_files: int, rounds: int) -> No
         print(f"  (c)/{base[:4].strip()} {statistics.median(ratios):.2f}; by round {by_round} (goal 0.50)")
 
 
+def lanes(spark: SparkSession, here: Path, n_files: int, rounds: int) -> None:
+    """Print the throughput of cleaning in one lane and in two, in turns; the first round is not counted."""
+    write_files(
+        pa.Table.from_batches(dirty_batches(n_files * FILE_TUPLES, FILE_TUPLES)), here / "lanes", FILE_TUPLES
+    )
+    source = files(spark, here / "lanes", SCHEMA, FILES_PER_BATCH)
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    for turn in range(rounds + 1):
+        for n_lanes, found in rates.items():
+            spark.conf.set("spark.sql.shuffle.partitions", n_lanes)
+            cleaned = clean(source, SIX_RULES, id="id", lanes=n_lanes)
+            batches = run_files(cleaned, here / f"checkpoint-lanes-{turn}-{n_lanes}").batches
+            warm = batches[len(batches) // 3 :]
+            rate = sum(batch.tuples for batch in warm) / sum(batch.seconds for batch in warm)
+            if turn:
+                found.append(rate)
+            print(
+                f"  {f'round {turn}' if turn else 'warm-up'}, {n_lanes} lanes: {rate:,.0f} tuples/s",
+                flush=True,
+            )
+    spark.conf.set("spark.sql.shuffle.partitions", 1)
+    for n_lanes, found in rates.items():
+        print(f"lanes: {n_lanes}, median of {rounds}: {statistics.median(found):,.0f} tuples/s")
+
+
 def latency(spark: SparkSession, here: Path, backlog: int, warm_up: int, n_batches: int) -> None:
     """Print the latency of tuples that arrive at a steady rate, from their arrival to the end of their batch.
 
@@ -141,6 +166,8 @@ def main() -> None:
         here = Path(directory)
         if "throughput" in options.what:
             throughput(spark, here, n_files=30 if options.quick else 60, rounds=1 if options.quick else 3)
+        if "lanes" in options.what:
+            lanes(spark, here, n_files=30 if options.quick else 60, rounds=1 if options.quick else 3)
         if "latency" in options.what:
             if options.quick:
                 latency(spark, here, backlog=100_000, warm_up=100, n_batches=100)

@@ -21,6 +21,7 @@ from .rule import CheckedRule, Rule, check_not_id, check_rules, columns_read
 from .stage.apply import BatchColumns, LiveRule, Mask, apply_rules
 from .stage.audit import RepairedColumn, audit_batch, audit_schema, replace_cells
 from .stage.encode import can_take, plain_columns
+from .stage.placement import Placement, Share
 from .stage.rule_set import check_quietly, rechecked
 from .stage.ruled import RuledAttribute
 from .stage.snapshot import SavedAttribute, Snapshot, from_parts, pack, to_parts, unpack
@@ -42,6 +43,8 @@ class Engine:
         windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
         repair: `class` (over the whole subgraph) or `vote` (over the tuple's own groups).
         threads: How many attributes are cleaned at the same time; the results do not depend on it.
+        share: What this engine has to clean if it is one of several lanes; all if not given. It knows all
+            rules, but sees the columns of its own attributes only.
 
     Raises:
         RuleError: If a rule is wrong or does not fit the schema.
@@ -58,6 +61,7 @@ class Engine:
         windowing: str = "bleach",
         repair: str = "class",
         threads: int = 1,
+        share: Share | None = None,
     ) -> None:
         if not isinstance(schema, pa.Schema):
             raise ConfigError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
@@ -81,6 +85,7 @@ class Engine:
         self.windowing = check_windowing(windowing)
         self.repair = check_repair(repair)
         self.threads = check_threads(threads)
+        self.share = share
         self._pool: ThreadPoolExecutor | None = None
         #: where the next tuple will be in the stream
         self.position = 0
@@ -94,6 +99,7 @@ class Engine:
         self._shadow: dict[str, RuledAttribute] = {}
         self._repairs: dict[str, int] = {}
         for checked in check_rules([self._as_rule(rule) for rule in rules], schema):
+            self._place(checked.rule)
             self._add(checked)
         self._bind_conditions()
 
@@ -116,17 +122,17 @@ class Engine:
     @property
     def columns_read(self) -> list[str]:
         """The columns that the rules, their conditions and the id read, in the order of the schema."""
-        return columns_read((live.checked for live in self._live_rules()), self.schema, self.id)
+        return columns_read((live.checked for live in self._own_rules()), self.schema, self.id)
 
     @property
     def nbytes(self) -> int:
         """The size of the state in bytes."""
-        return sum(ruled.state.nbytes() for ruled in self._ruled())
+        return sum(ruled.state.nbytes() for ruled in self._own())
 
     @property
     def super_cells(self) -> int:
         """How many super cells the state has, those that the sweep has yet to drop included."""
-        return sum(ruled.state.n_super_cells() for ruled in self._ruled())
+        return sum(ruled.state.n_super_cells() for ruled in self._own())
 
     def process(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Clean the next tuples of the stream.
@@ -178,6 +184,7 @@ class Engine:
             RuleError: If it is wrong, or its id is that of a live rule; the engine is as it was.
         """
         (checked,) = check_rules([self._as_rule(rule)], self.schema, live=self.rules)
+        self._place(checked.rule)
         self._add(checked)
         self._bind_conditions()
         self.version += 1
@@ -251,6 +258,15 @@ class Engine:
                 ruled.replace(LiveRule(checked, live.serial))
         self._bind_conditions()
 
+    def adopt_placement(self, placement: Placement) -> None:
+        """Go on with another placement, as far as it is about attributes that no rule in force is about.
+
+        Does nothing if the engine is not one of several lanes.
+        """
+        if self.share is not None:
+            in_force = {live.checked.rule.rhs for live in self._live_rules()}
+            self.share = replace(self.share, placement=self.share.placement.changed(placement, in_force))
+
     def report(self) -> dict[str, Any]:
         """Return the position, the version, the counters and the size of the state, all fit for JSON."""
         return {
@@ -310,6 +326,7 @@ class Engine:
             windowing=saved.windowing,
             repair=saved.repair,
             threads=threads,
+            share=saved.share,
         )
         engine.position = saved.position
         engine.version = saved.version
@@ -337,7 +354,7 @@ class Engine:
 
     def _decide(self, batches: Sequence[pa.RecordBatch]) -> list[list[RepairedColumn]]:
         # Those with many rules take longest: first, so that no thread waits for them at the end.
-        attributes = sorted(self._ruled(), key=lambda ruled: -len(ruled.rules))
+        attributes = sorted(self._own(), key=lambda ruled: -len(ruled.rules))
         holds = [self._evaluate_conditions(batch) for batch in batches]
         columns = [BatchColumns(batch) for batch in batches]
         if self.threads > 1:  # before two threads ask for the same one
@@ -350,7 +367,7 @@ class Engine:
             self._each(lambda name: [one[name] for one in columns], list(read))
         ready = self._each(
             lambda ruled: [
-                apply_rules(one, ruled.name, ruled.rules, held)
+                apply_rules(one, ruled.name, ruled.rules, held, self.share)
                 for one, held in zip(columns, holds, strict=True)
             ],
             attributes,
@@ -406,6 +423,7 @@ class Engine:
                     )
                     for ruled, arrays in zip(self._ruled(), states, strict=True)
                 ],
+                share=self.share,
             )
         )
 
@@ -420,9 +438,15 @@ class Engine:
     def _ruled(self) -> list[RuledAttribute]:
         return [*self._live.values(), *self._shadow.values()]
 
+    def _own(self) -> list[RuledAttribute]:
+        """Return the attributes that are cleaned here; the states of others stay empty."""
+        return [ruled for ruled in self._ruled() if self.share is None or self.share.has(ruled.name)]
+
     def _live_rules(self) -> list[LiveRule]:
-        live = {live.serial: live for ruled in self._ruled() for live in ruled}
-        return [live[serial] for serial in sorted(live)]
+        return _in_order(self._ruled())
+
+    def _own_rules(self) -> list[LiveRule]:
+        return _in_order(self._own())
 
     def _live_rule(self, id: str, what: str) -> LiveRule:
         for live in self._live_rules():
@@ -449,6 +473,26 @@ class Engine:
                 f"snapshot: attribute {name!r}: {error}; give all that snapshot_parts() returned"
             ) from None
         return state
+
+    def _place(self, rule: Rule) -> None:
+        """Find the lane of a rule that comes: that of its attribute, or the least loaded one.
+
+        Raises:
+            RuleError: If its attribute is split and has a rule.
+        """
+        if self.share is None:
+            return
+        placement = self.share.placement
+        n_rules = Counter(live.checked.rule.rhs for live in self._live_rules())
+        if placement.is_split(rule.rhs) and n_rules[rule.rhs]:
+            (other,) = (live.id for live in self._live_rules() if live.checked.rule.rhs == rule.rhs)
+            raise RuleError(
+                f"rule {rule.id!r}: {rule.rhs!r} is split over lanes by its rule {other!r}, and several "
+                f"rules need all of its state in one lane; delete {other!r} before, or begin with "
+                f"a new checkpoint and {rule.rhs!r} on one lane"
+            )
+        n_rules[rule.rhs] += 1
+        self.share = replace(self.share, placement=placement.with_attributes(n_rules))
 
     def _add(self, checked: CheckedRule) -> None:
         live = LiveRule(checked, self._next_serial)
@@ -477,7 +521,7 @@ class Engine:
             del self._shadow[attribute]
 
     def _bind_conditions(self) -> None:
-        self._conditional = [live for live in self._live_rules() if live.checked.condition]
+        self._conditional = [live for live in self._own_rules() if live.checked.condition]
         conditions = [live.checked.condition for live in self._conditional if live.checked.condition]
         #: in the order of the schema; batches for the conditions have these columns only
         self._condition_columns = [
@@ -537,6 +581,12 @@ def as_rule(rule: RuleLike) -> Rule:
     if not isinstance(rule, Rule):
         raise RuleError(f"rule {rule!r}: it is a {type(rule).__name__}; give a Rule, a text or a mapping")
     return rule
+
+
+def _in_order(attributes: Iterable[RuledAttribute]) -> list[LiveRule]:
+    """Return the rules of attributes, earlier ones first."""
+    live = {live.serial: live for ruled in attributes for live in ruled}
+    return [live[serial] for serial in sorted(live)]
 
 
 def _plain_fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -428,3 +429,32 @@ def test_paths_apart() -> None:
     """A directory is not in another one just because its name begins like that."""
     assert not files._within("/data/out-audit", "/data/out")
     assert files._within("/data/out/audit", "/data/out")
+
+
+def test_lanes_stay_as_they_were_placed(run: Run, tmp_path: Path, spark: SparkSession) -> None:
+    """The command says how it placed attributes, and keeps to it when it goes on with other rules."""
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.csv").write_text("id,zip,city,state\n1,a,Rome,IT\n2,a,Rome,IT\n")
+
+    def go_on(lanes: int, *rules: str) -> str:
+        lines = "".join(f'  - "{rule}"\n' for rule in rules)
+        (tmp_path / "rules.yml").write_text(f"rules:\n{lines}")
+        result = run(
+            "clean", "--rules", tmp_path / "rules.yml", "--input", tmp_path / "in", "--id", "id",
+            "--output", tmp_path / "out", "--lanes", lanes,
+        )  # fmt: skip
+        return str(result.output)
+
+    try:
+        first = go_on(2, "zip_city: zip -> city", "zip_state: zip -> state")
+        assert "lanes       lane 0: city; lane 1: state" in first
+        (tmp_path / "in" / "2.csv").write_text("id,zip,city,state\n3,a,Rom,FR\n4,a,Rome,IT\n")
+        assert "was made with 2, not with 3; go on with 2" in go_on(3, "zip_city: zip -> city")
+        more = go_on(2, "city_state: city -> state", "zip_city: zip -> city", "zip_state: zip -> state")
+        assert "lanes       lane 0: city; lane 1: state" in more
+        assert [row["city"] for row in read_csv(tmp_path / "out")] == ["Rome"] * 4
+        assert [row["state"] for row in read_csv(tmp_path / "out")] == ["IT"] * 4
+        assert re.search(r"zip_state +2 +1\b", more)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "1")

@@ -99,6 +99,7 @@ def working_directory(spark: SparkSession, directory: Path) -> Iterator[None]:
             yield
     finally:
         files.setWorkingDirectory(before)
+        spark.conf.set("spark.sql.shuffle.partitions", "1")  # an example of lanes changes it
 
 
 def is_set_up(code: str) -> bool:

@@ -213,6 +213,15 @@ def test_a_killed_worker_of_the_papers_topology_goes_on(
     run.finish()
 
 
+@pytest.mark.skipif(not NIGHTLY, reason="nightly: takes two minutes")
+def test_lanes_killed_again_and_again(tmp_path: Path) -> None:
+    """With two lanes, SIGKILLs when one lane or both have stored their state change nothing."""
+    run = Run(tmp_path, lanes=2)
+    for place in ("head:3", "snapshot:3", "written:2"):
+        run.kill_at(place)
+    run.finish()
+
+
 def test_a_worker_killed_alone_is_replaced(tmp_path: Path) -> None:
     """When the lane's Python worker dies, the task is retried, and another worker goes on from the store."""
     run = Run(tmp_path)

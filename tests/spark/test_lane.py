@@ -1,4 +1,4 @@
-"""The lane without a query: ingress, lane and egress in one process on a state store in a dictionary."""
+"""Lanes without a query: ingress, lanes and egress in one process on state stores in dictionaries."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbleach import Engine, RuleUpdate, Window
+from sparkbleach import Engine, Rule, RuleUpdate, Window
+from sparkbleach.rule import check_rules
 from sparkbleach.rulelog import ControlRecord, Outcome, record_text
 from sparkbleach.spark import machine as machine_module
 from sparkbleach.spark import state as state_module
 from sparkbleach.spark.egress import egress
 from sparkbleach.spark.ingress import ingress
 from sparkbleach.spark.lane import Lane
-from sparkbleach.spark.plan import REPORT, Plan
+from sparkbleach.spark.lanes import cells_by_lane
+from sparkbleach.spark.plan import Plan
+from sparkbleach.stage.placement import place
 from tests.naive.reference import canonical
 from tests.property.streams import DOMAINS, Case, cases
+from tests.property.test_lanes import n_rules
 from tests.spark.store import Store
 
 
@@ -39,9 +43,9 @@ def no_live_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Stream:
-    """A stream through ingress, lane and egress, beside an engine that sees the same tuples."""
+    """A stream through ingress, lanes and egress, beside an engine that sees the same tuples."""
 
-    def __init__(self, case: Case, seed: int, by_order: bool, live: bool) -> None:
+    def __init__(self, case: Case, seed: int, by_order: bool, live: bool, n_lanes: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 -- not for secrets
         self.by_order = by_order
         #: whether rules change by control records, or by restarts
@@ -50,6 +54,7 @@ class Stream:
         self.records: list[tuple[str, str]] = []
         self.n_records = 0
         self.rules = [rule for rule, _ in case.rules]
+        self.columns = (*case.types, "n", "_order_0") if by_order else (*case.types, "n")
         schema = case.schema
         window = Window(*case.window) if case.window else None
         self.plan = Plan(
@@ -58,7 +63,7 @@ class Stream:
             rules=tuple(self.rules),
             updates=(),
             order_by=("_order_0",) if by_order else (),
-            cells=(*case.types, "n", "_order_0") if by_order else (*case.types, "n"),
+            cells=(),
             window=window,
             windowing=case.windowing,
             repair=case.repair,
@@ -67,11 +72,28 @@ class Stream:
             control=live,
             corrupt=None,
             snapshot_bytes=self.random.choice([1, 1_000, 1 << 40]),
+            placement=place(n_rules(self.rules), n_lanes),
         )
+        self.plan = self.new_plan()
         self.begun = False
         self.engine = self.new_engine()
-        self.store: Any = Store()
+        #: by lane
+        self.stores: list[Any] = [Store() for _ in range(n_lanes)]
         self.other_worker: OrderedDict[str, Any] = OrderedDict()
+
+    def new_plan(self) -> Plan:
+        """Return a plan with the rules as they are, and a place for those that are new."""
+        plan = self.plan
+        placement = plan.placement.with_attributes(n_rules(self.rules))
+        checked = [check_rules([rule], plan.schema)[0] for rule in self.rules]
+        always = self.columns if self.live else plan.order_by
+        lane_cells = cells_by_lane(placement, checked, self.columns, always)
+        cells = tuple(name for name in self.columns if any(name in own for own in lane_cells))
+        return replace(plan, rules=tuple(self.rules), placement=placement, cells=cells, lane_cells=lane_cells)
+
+    def can_add(self, rule: Rule, rules: list[Rule]) -> bool:
+        """Tell whether a rule can come: if its attribute is split, it must be the only one."""
+        return not self.plan.placement.is_split(rule.rhs) or rule.rhs not in n_rules(rules)
 
     def new_engine(self) -> Engine:
         """Return an engine that has seen nothing."""
@@ -94,10 +116,10 @@ class Stream:
         if disturbance == "lost":
             machine_module._live.clear()
         if disturbance in ("retry", "twice"):
-            before = self.store.copy()
+            before = [store.copy() for store in self.stores]
             for _ in range(1 if disturbance == "retry" else 2):
                 self.run(rows)
-                self.store = before.copy()
+                self.stores = [store.copy() for store in before]
         if disturbance == "other":
             here = OrderedDict(machine_module._live)
             machine_module._live.clear()
@@ -122,26 +144,28 @@ class Stream:
         cuts = sorted(self.random.choices(range(len(rows) + 1), k=self.random.randrange(4)))
         for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
             blobs += list(ingress(plan)([batch.slice(begin, end - begin)]))
-        messages, _, report = self.send([blob.column("cells")[0].as_py() for blob in blobs])
+        by_lane = [[blob for blob in blobs if blob.column("lane")[0].as_py() == key] for key in plan.keys]
+        sent = self.send([[blob.column("cells")[0].as_py() for blob in own] for own in by_lane])
         out = [
             pa.RecordBatch.from_arrays(
                 [
-                    blob.column("cells"),
+                    pa.array([number]),
+                    blob.column("cells") if plan.carries(lane) else pa.nulls(1, pa.binary()),
                     blob.column("rest"),
                     blob.column("aside"),
                     pa.array([message and message.to_pybytes()], pa.binary()),
                     pa.nulls(1, pa.string()),
-                    pa.array([report]),
                 ],
-                names=["cells", "rest", "aside", "repairs", "control", REPORT],
+                names=["number", "cells", "rest", "aside", "repairs", "control"],
             )
-            for blob, message in zip(blobs, messages, strict=True)
+            for lane, (own, messages) in enumerate(zip(by_lane, sent, strict=True))
+            for number, (blob, message) in enumerate(zip(own, messages, strict=True))
         ]
         result = [row for part in egress(plan)(out) for row in part.to_pylist()]
         assert len(result) == len(rows)
         in_order: list[dict[str, Any]] = [{}] * len(rows)
-        for place, row in zip(order, result, strict=True):
-            in_order[place] = row
+        for at, row in zip(order, result, strict=True):
+            in_order[at] = row
         clean = [{name: row[name] for name in plan.schema.names} for row in in_order]
         return [canonical_row(row) for row in clean], [
             repair for row in in_order for repair in row["_repairs"]
@@ -153,25 +177,30 @@ class Stream:
         self.n_records += 1
         self.records.append((f"{self.n_records:05}", record_text(update, "somebody")))
         if self.random.random() < 0.3:
-            self.send([])
+            self.send([[]] * self.plan.n_lanes)
             self.records.clear()
 
-    def send(self, cells: list[bytes]) -> tuple[list[pa.Buffer | None], list[Outcome], str]:
-        """Send blobs with all control records that have come."""
+    def send(self, cells: list[list[bytes]]) -> list[list[pa.Buffer | None]]:
+        """Send each lane its blobs with all control records that have come; return the repairs."""
+        repairs = []
         position = self.engine.position
-        messages, outcomes, report = self.process(cells)
-        told = [(one.number, one.kind, one.position) for one in outcomes if one.kind != "started"]
-        assert told == [(number, "applied", position) for number, _ in self.records]
-        if told:
-            assert outcomes[-1].version == self.engine.version
-            assert outcomes[-1].rules == [rule.to_dict() for rule in self.engine.rules]
-        return messages, outcomes, report
+        for lane, own in enumerate(cells):
+            messages, outcomes = self.process(own, lane)
+            told = [(one.number, one.kind, one.position) for one in outcomes if one.kind != "started"]
+            assert told == [(number, "applied", position) for number, _ in self.records]
+            if told:
+                assert outcomes[-1].version == self.engine.version
+                assert outcomes[-1].rules == [rule.to_dict() for rule in self.engine.rules]
+            repairs.append(messages)
+        return repairs
 
-    def process(self, cells: list[bytes]) -> tuple[list[pa.Buffer | None], list[Outcome], str]:
-        """Have the lane read what was sent."""
+    def process(self, cells: list[bytes], number: int) -> tuple[list[pa.Buffer | None], list[Outcome]]:
+        """Have a lane read what was sent."""
         lane = Lane(self.plan)
-        lane.state = self.store.state
-        return lane.process(cells, [ControlRecord.read(*record) for record in self.records])
+        lane.state = self.stores[number].state
+        records = [ControlRecord.read(*record) for record in self.records]
+        messages, outcomes, _ = lane.process(cells, records, number)
+        return messages, outcomes
 
     def update_engine(self) -> None:
         """Let the rules that differ come and go: a lane learns of it with the micro-batch."""
@@ -199,7 +228,7 @@ class Stream:
                 self.tuples(rows)
             case ("restore",):
                 machine_module._live.clear()
-            case ("add", (rule, _)):
+            case ("add", (rule, _)) if self.can_add(rule, rules):
                 if self.live:
                     self.control(RuleUpdate(rule=rule))
                 else:
@@ -215,7 +244,7 @@ class Stream:
                     self.control(RuleUpdate(promote=rule.id))
                 else:
                     self.rules[self.rules.index(rule)] = rule.with_mode("live")
-        self.plan = replace(self.plan, rules=tuple(self.rules))
+        self.plan = self.new_plan()
 
 
 def canonical_row(row: dict[str, Any]) -> dict[str, Any]:
@@ -235,12 +264,14 @@ SPARK_TYPES = [
 ]
 
 
-@given(cases(choice=SPARK_TYPES), st.integers(0, 2**32), st.booleans(), st.booleans())
-def test_a_lane_gives_what_the_engine_gives(case: Case, seed: int, by_order: bool, live: bool) -> None:
+@given(cases(choice=SPARK_TYPES), st.integers(0, 2**32), st.booleans(), st.booleans(), st.integers(1, 3))
+def test_lanes_give_what_the_engine_gives(
+    case: Case, seed: int, by_order: bool, live: bool, n_lanes: int
+) -> None:
     """Whatever happens to workers, blobs, snapshots and rules, rows and audit are those of the engine."""
     machine_module._live.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # random rules may say the same thing
-        stream = Stream(case, seed, by_order, live)
+        stream = Stream(case, seed, by_order, live, n_lanes)
         for step in case.steps:
             stream.step(step)

@@ -17,12 +17,12 @@ from sparkbleach import ConfigError, Window
 from sparkbleach.rulelog import Outcome
 from sparkbleach.spark import machine as machine_module
 from sparkbleach.spark.ingress import ArrowFunction
+from sparkbleach.spark.lanes import spread_keys
 from sparkbleach.spark.paper.aggregate import AggregatorOperator
 from sparkbleach.spark.paper.route import coordinator, egress_router, ingress_router
 from sparkbleach.spark.paper.rows import DETECT, LINK, REPAIR, Row, batch_of, frame_of
 from sparkbleach.spark.paper.sequence import SequencerOperator
 from sparkbleach.spark.paper.work import WorkerOperator
-from sparkbleach.spark.plan import REPORT
 from sparkbleach.stage.paper_topology import PaperTopology
 from tests.property.streams import Case, cases
 from tests.property.test_distributed import live
@@ -71,13 +71,17 @@ class PaperStream(Stream):
     def __init__(self, case: Case, seed: int, by_order: bool, control: bool, **spread: Any) -> None:
         rules = [live(*rule) for rule in case.rules]
         steps = [("add", live(*step[1])) if step[0] == "add" else step for step in case.steps]
-        super().__init__(replace(case, rules=rules, steps=steps), seed, by_order, control)
+        super().__init__(replace(case, rules=rules, steps=steps), seed, by_order, control, 1)
         self.steps = steps
         self.topology = PaperTopology(self.plan.window, case.windowing, case.repair, **spread)
         self.plan = replace(self.plan, paper=self.topology)
-        self.store = Stores()
+        self.stores = [Stores()]
 
-    def process(self, cells: list[bytes]) -> tuple[list[pa.Buffer | None], list[Outcome], str]:
+    def process(
+        self,
+        cells: list[bytes],
+        number: int,  # noqa: ARG002 -- there is one chain
+    ) -> tuple[list[pa.Buffer | None], list[Outcome]]:
         """Have all stages read what was sent."""
         topology = self.topology
         rows = self.sequenced(cells)
@@ -89,14 +93,13 @@ class PaperStream(Stream):
             rows = self.routed(rows, coordinator(topology))
         rows = self.worked(rows, REPAIR)
         aggregator = AggregatorOperator(self.plan)
-        aggregator.counts = Value(self.store)
+        aggregator.counts = Value(self.stores[0])
         sent = _all(aggregator.handleInputRows((0,), iter([frame_of(rows)]), None))  # type: ignore[arg-type]
         messages = [row for row in sent if row["cells"] is not None]
         assert [row["cells"] for row in messages] == cells
         outcomes = [Outcome.from_json(row["control"]) for row in sent if row["cells"] is None]
         outcomes.sort(key=lambda outcome: outcome.index)
-        report = sent[0][REPORT] if sent else ""
-        return [row["repairs"] and pa.py_buffer(row["repairs"]) for row in messages], outcomes, report
+        return [row["repairs"] and pa.py_buffer(row["repairs"]) for row in messages], outcomes
 
     def sequenced(self, cells: list[bytes]) -> list[Row]:
         """Return what the sequencer sends."""
@@ -108,7 +111,7 @@ class PaperStream(Stream):
         came = pd.DataFrame([*blobs, *records]).astype(object)
         came = came.where(came.notna(), None)
         operator = SequencerOperator(self.plan, self.topology)
-        operator.state = self.store.state("sequencer", 0)
+        operator.state = self.stores[0].state("sequencer", 0)
         return self.shuffled(operator.handleInputRows((0,), iter([came]), None))  # type: ignore[arg-type]
 
     def routed(self, rows: list[Row], stage: ArrowFunction) -> list[Row]:
@@ -125,10 +128,11 @@ class PaperStream(Stream):
         sent: list[Row] = []
         n = self.topology.detect_workers if stage == DETECT else self.topology.repair_workers
         for number in range(n):
-            operator = WorkerOperator(stage, self.topology, self.plan.snapshot_bytes)
-            operator.state = self.store.state(stage, number)
+            operator = WorkerOperator(stage, n, self.topology, self.plan.snapshot_bytes)
+            operator.state = self.stores[0].state(stage, number)
+            key = (spread_keys(n)[number],)
             mine = [row for row in rows if row.worker % n == number]
-            sent += self.shuffled(operator.handleInputRows((number,), iter([frame_of(mine)]), None))  # type: ignore[arg-type]
+            sent += self.shuffled(operator.handleInputRows(key, iter([frame_of(mine)]), None))  # type: ignore[arg-type]
         return sent
 
     def shuffled(self, frames: Iterator[pd.DataFrame]) -> list[Row]:
@@ -184,10 +188,10 @@ def test_what_the_state_depends_on_cannot_change(options: dict[str, Any], error:
     types = dict.fromkeys("abcde", pa.int64())
     stream = PaperStream(Case(types, [], (4, 2), "bleach", "class", []), 0, by_order=False, control=False)
     stream.tuples([dict.fromkeys("nabcde")])
-    before = stream.store.copy()
+    before = stream.stores[0].copy()
     stream.topology = replace(stream.topology, **options)
     changed = {name: value for name, value in options.items() if name in ("window", "repair")}
     stream.plan = replace(stream.plan, paper=stream.topology, **changed)
     with pytest.raises(ConfigError, match=error):
         stream.run([dict.fromkeys("nabcde")])
-    assert stream.store.state("sequencer", 0).read_head() == before.state("sequencer", 0).read_head()
+    assert stream.stores[0].state("sequencer", 0).read_head() == before.state("sequencer", 0).read_head()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ class Memory:
         multiline: Whether a record of the input may go over several lines.
         rules_target: Where rule updates come from, if anywhere.
         topology: How the work is spread: which stages with state there are.
+        lanes: The attributes of each lane, so that none moves when rules change.
     """
 
     schema: StructType
@@ -35,6 +37,7 @@ class Memory:
     multiline: bool
     rules_target: str | None = None
     topology: str = "fused"
+    lanes: list[list[str]] | None = None
 
 
 class Checkpoint:
@@ -99,6 +102,25 @@ def check_topology(memory: Memory | None, topology: str, checkpoint: str) -> Non
             f"topology: the checkpoint {checkpoint} was made with {memory.topology}, not with {topology}; "
             f"go on with {memory.topology}, or begin with a new checkpoint"
         )
+
+
+def lanes_of(
+    memory: Memory | None, n_lanes: int, columns: Collection[str], checkpoint: str
+) -> int | list[list[str]]:
+    """Return so many lanes as earlier runs have had them, but for columns that are gone.
+
+    Raises:
+        ConfigError: If there were more or fewer.
+    """
+    if memory is None:
+        return n_lanes
+    lanes = memory.lanes or [[]]
+    if len(lanes) != n_lanes:
+        raise ConfigError(
+            f"lanes: the checkpoint {checkpoint} was made with {len(lanes)}, not with {n_lanes}; "
+            f"go on with {len(lanes)}, or begin with a new checkpoint"
+        )
+    return [[name for name in names if name in columns] for names in lanes]
 
 
 def check_output_is_new(session: SparkSession, directory: str, checkpoint: str) -> None:

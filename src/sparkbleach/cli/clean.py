@@ -147,6 +147,7 @@ def clean(
             show_default=False,
         ),
     ] = None,
+    lanes: options.LanesOption = 1,
     topology: options.TopologyOption = options.Topology.fused,
     detect_workers: options.DetectWorkers = None,
     repair_workers: options.RepairWorkers = None,
@@ -167,8 +168,9 @@ def clean(
         from ..rulelog import open_log
         from ..spark.session import PARTITIONS
         from ..spark.topology import clean as cleaned_by
+        from ..spark.topology import placed
         from ..stage.paper_topology import PaperTopology
-        from .checkpoint import Checkpoint, check_topology
+        from .checkpoint import Checkpoint, check_topology, lanes_of
         from .progress import Progress, follow_query
         from .session import spark_session
 
@@ -217,21 +219,23 @@ def clean(
             route = FileRoute(
                 places, log, input_format, schema, multiline, order_by, files_per_batch, output_format, follow
             )
-        settings = route.settings()
+        tasks, spread = lanes, str(topology)
         if topology == options.Topology.paper:
-            workers = (
+            tasks = max(
                 detect_workers or PaperTopology.detect_workers,
                 repair_workers or PaperTopology.repair_workers,
             )
-            settings = {**settings, PARTITIONS: str(max(workers))}
+            spread += f", {coordination or PaperTopology.coordination}"
+        settings = {**route.settings(), PARTITIONS: str(tasks)}
         with spark_session(master, debug=debug, settings=settings) as session:
             remembered = Checkpoint(session, route.checkpoint)
             memory = remembered.read()
-            spread = str(topology)
-            if topology == options.Topology.paper:
-                spread += f", {coordination or PaperTopology.coordination}"
             check_topology(memory, spread, route.checkpoint)
             opened = route.open(session, id, memory)
+            given = lanes_of(memory, lanes, opened.stream.columns, route.checkpoint)
+            placement = placed(opened.stream, loaded, rule_updates=updates, lanes=given)
+            if lanes > 1:
+                typer.echo(f"lanes       {placement}", err=True)
             cleaned = cleaned_by(
                 opened.stream,
                 loaded,
@@ -245,13 +249,14 @@ def clean(
                 audit=not no_audit,
                 quarantine=True,
                 egress_partitions=opened.egress_partitions,
+                lanes=placement.to_lists(),
                 topology=str(topology),
                 detect_workers=detect_workers,
                 repair_workers=repair_workers,
                 coordination=None if coordination is None else str(coordination),
             )
             writer = opened.make_writer()
-            to_remember = replace(opened.memory, topology=spread)
+            to_remember = replace(opened.memory, lanes=placement.to_lists(), topology=spread)
             if memory != to_remember:
                 remembered.write(to_remember)
 

@@ -146,6 +146,16 @@ RepairOption = Annotated[
         rich_help_panel=_CLEANING,
     ),
 ]
+LanesOption = Annotated[
+    int,
+    typer.Option(
+        "--lanes",
+        help="In how many tasks, each with its own part of the state, the attributes are cleaned.",
+        metavar="N",
+        min=1,
+        rich_help_panel=_SPARK,
+    ),
+]
 RuleUpdates = Annotated[
     Path | None,
     typer.Option(

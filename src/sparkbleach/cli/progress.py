@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
@@ -17,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..spark.topology import OBSERVATION
+from ..spark.topology import report as report_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -78,8 +77,7 @@ class Progress:
         return self.batches > before
 
     def _note(self, batch: StreamingQueryProgress) -> None:
-        observed = batch.observedMetrics.get(OBSERVATION)
-        report = json.loads(observed["report"].partition(" ")[2]) if observed and observed["report"] else None
+        report = report_of({"observedMetrics": batch.observedMetrics})
         if batch.numInputRows == 0 and report is None:
             return
         self._last_batch = batch.batchId

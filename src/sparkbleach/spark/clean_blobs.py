@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..engine import Engine
-from ..stage.audit import RepairedColumn
+from ..stage.audit import RepairedColumn, in_schema_order
 from ..stage.encode import plain_columns
 from .blob import unpack
 from .events import Events
@@ -92,9 +92,7 @@ def _clean(engine: Engine, batches: list[pa.RecordBatch], events: Events) -> lis
         decided = engine.decide_all([part for _, _, part in parts])
         for (number, begin, _), columns in zip(parts, decided, strict=True):
             repaired[number] += [replace(column, rows=column.rows + begin) for column in columns]
-    for columns in repaired:
-        columns.sort(key=lambda column: engine.schema.names.index(column.attribute))
-    return repaired
+    return [in_schema_order(columns, engine.schema.names) for columns in repaired]
 
 
 def _between_positions(

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from ..stage.audit import audit_batch, audit_schema, replace_cells
+from ..errors import SparkbleachError
+from ..stage.audit import audit_batch, audit_schema, in_schema_order, replace_cells
 from ..stage.encode import plain_columns
 from .blob import unpack
 from .ingress import ArrowFunction
@@ -15,30 +16,52 @@ from .plan import CONTROL, QUARANTINE, REPAIRS, ROW, Plan
 from .repairs import unpack_repairs
 from .worker import settle
 
+#: the cells, the rest, the rows set aside and the repairs that a lane has sent
+_Parts = list[pa.Buffer | None]
+
 
 def egress(plan: Plan) -> ArrowFunction:
-    """Return the function that unpacks blobs and puts the repairs in."""
+    """Return the function that unpacks blobs and puts the repairs in.
+
+    It gets the rows of all lanes for a blob.
+    """
     id_type = plan.schema.field(plan.id).type
     repairs_type = pa.list_(pa.struct(list(audit_schema(id_type))))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        waiting: dict[int, list[_Parts]] = {}  # by number of the blob: what lanes have sent so far
         for batch in batches:
             for row in range(batch.num_rows):
                 outcome = batch.column("control")[row].as_py()
                 if outcome is not None:
                     yield _outcome_row(plan, repairs_type, outcome)
                     continue
-                cells, rest, aside, repairs = (
-                    batch.column(name)[row].as_buffer() if batch.column(name)[row].is_valid else None
-                    for name in ("cells", "rest", "aside", "repairs")
+                number = batch.column("number")[row].as_py()
+                parts = waiting.setdefault(number, [])
+                parts.append(
+                    [
+                        batch.column(name)[row].as_buffer() if batch.column(name)[row].is_valid else None
+                        for name in ("cells", "rest", "aside", "repairs")
+                    ]
                 )
-                clean = _clean_rows(plan, repairs_type, cells, rest, repairs)
-                if aside is None:
+                if len(parts) < plan.n_lanes:
+                    continue
+                del waiting[number]
+                cells, rests, asides, repairs = (
+                    [part for part in of if part is not None] for of in zip(*parts, strict=True)
+                )
+                clean = _clean_rows(plan, repairs_type, cells, rests, repairs)
+                if not asides:
                     yield clean
                 else:
-                    bad = unpack(aside)
+                    bad = unpack(asides[0])
                     yield clean.take(_other_rows(clean.num_rows, bad.column(ROW)))
                     yield _aside_rows(plan, repairs_type, bad)
+        for number, parts in waiting.items():
+            raise SparkbleachError(
+                f"egress: blob {number} came from {len(parts)} of {plan.n_lanes} lanes; "
+                "start the query again, and report it if that does not help"
+            )
         settle()
 
     return run
@@ -47,15 +70,17 @@ def egress(plan: Plan) -> ArrowFunction:
 def _clean_rows(
     plan: Plan,
     repairs_type: pa.DataType,
-    cells: pa.Buffer,
-    rest: pa.Buffer | None,
-    message: pa.Buffer | None,
+    cells: list[pa.Buffer],
+    rests: list[pa.Buffer],
+    messages: list[pa.Buffer],
 ) -> pa.RecordBatch:
-    batch = unpack(cells)
+    batch = _side_by_side([unpack(blob) for blob in cells])
     n = batch.num_rows
-    repaired = unpack_repairs(message)
+    repaired = [column for message in messages for column in unpack_repairs(message)]
+    if len(messages) > 1:
+        repaired = in_schema_order(repaired, plan.schema.names)
     columns = dict(_columns(plain_columns(replace_cells(batch, repaired))))
-    if rest is not None:
+    for rest in rests:
         columns.update(_columns(plain_columns(unpack(rest))))
     names = list(plan.schema.names)
     if plan.audit:
@@ -69,6 +94,14 @@ def _clean_rows(
         names.append(name)
         columns[name] = pa.nulls(n, pa.string())
     return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+
+def _side_by_side(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the columns of batches of the same rows; some have the same ones."""
+    if len(batches) == 1:
+        return batches[0]
+    columns = {name: column for batch in batches for name, column in _columns(batch)}
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
 def _other_rows(n: int, rows: pa.Array) -> pa.Array:

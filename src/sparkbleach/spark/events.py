@@ -14,13 +14,15 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from ..engine import Engine
 from ..errors import RuleError
 from ..rule import Rule
 from ..rulelog import ControlRecord, Outcome
+from ..stage.placement import Placement
 from ..update import RuleUpdate, check_live
 from .plan import Plan
 
-#: an update as a dictionary with its position, or `{"at": …, "op": "schema", "schema": …}`
+#: an update as a dictionary with its position, or one of the operations `schema` and `lanes`
 Event = dict[str, Any]
 
 logger = logging.getLogger(__name__)
@@ -87,6 +89,8 @@ class Events:
         try:
             if event["op"] == "schema":
                 self._engine.adopt_schema(schema_of(event["schema"]))
+            elif isinstance(self._engine, Engine) and event["op"] == "lanes":
+                self._engine.adopt_placement(Placement.from_lists(event["lanes"]))
             else:
                 self._engine.apply(RuleUpdate.from_dict(event))
         except RuleError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,7 @@ from .plan import QUARANTINE, ROW, Plan
 from .quarantine import reasons
 from .worker import settle
 
-#: `lane` is the grouping key; `partition` and `sequence` say where the rows were in the source; a row has
+#: `lane` is the key of a lane; `partition` and `sequence` say where the rows were in the source; a row has
 #: either blobs or a control record and its number
 INGRESS_SCHEMA = (
     "lane int, partition int, sequence int, cells binary, rest binary, aside binary, "
@@ -29,7 +29,10 @@ ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def ingress(plan: Plan) -> ArrowFunction:
-    """Return the function that packs the rows of a partition."""
+    """Return the function that packs the rows of a partition, for each lane what it reads.
+
+    The first lane also takes along what no lane reads.
+    """
     rest = [name for name in plan.schema.names if name not in plan.cells]
     fields = {field.name: field for field in plan.schema}
 
@@ -39,28 +42,35 @@ def ingress(plan: Plan) -> ArrowFunction:
         typed = (_typed(batch, fields) for batch in batches)
         for sequence, rows in enumerate(_gather(typed)):
             cells, aside = _set_aside(rows, plan) if plan.quarantine else (rows, None)
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([0], pa.int32()),
-                    pa.array([partition], pa.int32()),
-                    pa.array([sequence], pa.int32()),
-                    binary(pack([batch.select(plan.cells) for batch in cells], small=True)),
-                    binary(pack([batch.select(rest) for batch in rows], small=False) if rest else None),
-                    binary(aside and pack([aside], small=False)),
-                    pa.nulls(1, pa.string()),
-                    pa.nulls(1, pa.string()),
-                ],
-                names=["lane", "partition", "sequence", "cells", "rest", "aside", "number", "control"],
-            )
+            packed: dict[tuple[str, ...], pa.Buffer] = {}  # lanes may get the same
+            for lane, key in enumerate(plan.keys):
+                names = plan.cells_of(lane)
+                if names not in packed:
+                    packed[names] = pack([batch.select(names) for batch in cells], small=True)
+                along = rest if lane == 0 else []
+                yield pa.RecordBatch.from_arrays(
+                    [
+                        pa.array([key], pa.int32()),
+                        pa.array([partition], pa.int32()),
+                        pa.array([sequence], pa.int32()),
+                        binary(packed[names]),
+                        binary(pack([batch.select(along) for batch in rows], small=False) if along else None),
+                        binary(pack([aside], small=False) if aside and lane == 0 else None),
+                        pa.nulls(1, pa.string()),
+                        pa.nulls(1, pa.string()),
+                    ],
+                    names=["lane", "partition", "sequence", "cells", "rest", "aside", "number", "control"],
+                )
         settle()
 
     return run
 
 
-def control_rows(control: DataFrame) -> DataFrame:
-    """Return control records as rows beside those of `ingress`."""
+def control_rows(control: DataFrame, keys: Sequence[int]) -> DataFrame:
+    """Return control records as rows beside those of `ingress`: each goes to all lanes."""
+    lane = F.lit(keys[0]) if len(keys) == 1 else F.explode(F.array(*map(F.lit, keys)))
     blobs = [F.lit(None).cast("binary").alias(name) for name in ("cells", "rest", "aside")]
-    places = [F.lit(0).alias(name) for name in ("lane", "partition", "sequence")]
+    places = [lane.alias("lane"), *(F.lit(0).alias(name) for name in ("partition", "sequence"))]
     return control.select(*places, *blobs, F.col("number"), F.col("value").alias("control"))
 
 

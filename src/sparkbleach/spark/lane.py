@@ -1,4 +1,4 @@
-"""The lane: blobs in, blobs and repairs out; all rules and all state are here."""
+"""The lane: blobs in, blobs and repairs out. It has all rules and all state, or its share of the state."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..config import Window
 from ..engine import Engine
 from ..errors import ConfigError
 from ..rulelog import ControlRecord, Outcome
+from ..stage.placement import Placement, Share
 from ..update import difference
 from .blob import binary
 from .clean_blobs import ENGINE_THREADS, clean_blobs
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
 LANE_SCHEMA = (
-    f"number int, cells binary, rest binary, aside binary, repairs binary, control string, {REPORT} string"
+    "lane int, number int, cells binary, rest binary, aside binary, repairs binary, control string, "
+    f"{REPORT} string"
 )
 
 #: what may be given differently at a restart
@@ -74,7 +76,7 @@ class Lane(StatefulProcessor):
 
     def handleInputRows(  # noqa: N802 -- PySpark's name
         self,
-        key: Any,  # noqa: ARG002
+        key: tuple[int],
         rows: Iterator[pd.DataFrame],
         timerValues: TimerValues,  # noqa: ARG002
     ) -> Iterator[pd.DataFrame]:
@@ -82,27 +84,31 @@ class Lane(StatefulProcessor):
         import pandas as pd
 
         blobs, records = arrived(rows)
-        messages, outcomes, report = self.process([blob.cells for blob in blobs], records)
+        lane = self.plan.keys.index(key[0])
+        messages, outcomes, report = self.process([blob.cells for blob in blobs], records, lane)
+        carries = self.plan.carries(lane)
 
         def frame(number: int, **columns: Any) -> pd.DataFrame:
-            return pd.DataFrame({"number": [number], **columns, REPORT: [report]})
+            return pd.DataFrame({"lane": [lane], "number": [number], **columns, REPORT: [report]})
 
         for number, (blob, message) in enumerate(zip(blobs, messages, strict=True)):
             yield frame(
                 number,
-                cells=[blob.cells],
+                cells=[blob.cells if carries else None],
                 rest=[blob.rest],
                 aside=[blob.aside],
                 repairs=[message and message.to_pybytes()],
                 control=[None],
             )
+        if lane > 0:
+            outcomes = []  # the first lane tells the same
         for number, outcome in enumerate(outcomes, len(blobs)):
             nothing = {name: [None] for name in ("cells", "rest", "aside", "repairs")}
             yield frame(number, **nothing, control=[outcome.to_json()])
         settle()
 
     def process(
-        self, cells: list[bytes], records: Sequence[ControlRecord] = ()
+        self, cells: list[bytes], records: Sequence[ControlRecord] = (), lane: int = 0
     ) -> tuple[list[pa.Buffer | None], list[Outcome], str]:
         """Let control records take effect, clean the tuples of a micro-batch, and store what was read.
 
@@ -112,7 +118,7 @@ class Lane(StatefulProcessor):
         head = self.state.read_head()
         begins = head is None
         if head is None:
-            head = Head(str(uuid.uuid4()), _first(self.plan), config_of(self.plan))
+            head = Head(str(uuid.uuid4()), _first(self.plan, lane), config_of(self.plan))
         live = take(self.state, head, _ENGINES)
         engine = live.machine.engine
         if self.plan.control:
@@ -155,21 +161,27 @@ def static_lane(plan: Plan) -> ArrowFunction:
     """Return the lane of a static DataFrame: blobs come in order, and there is nothing to keep."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        engine = _new_engine(_first(plan), config_of(plan))
-        events = Events(engine, config_of(plan)["updates"])
+        engine: Engine | None = None
         number = 0
         for batch in batches:
             for row in batch.to_pylist():
+                if engine is None:  # a partition has the rows of one lane
+                    lane = plan.keys.index(row["lane"])
+                    engine = _new_engine(_first(plan, lane), config_of(plan))
+                    events = Events(engine, config_of(plan)["updates"])
                 (message,) = clean_blobs(engine, [row["cells"]], (), events)
+                if not plan.carries(lane):
+                    row["cells"] = None
                 yield pa.RecordBatch.from_arrays(
                     [
+                        pa.array([lane], pa.int32()),
                         pa.array([number], pa.int32()),
                         *(pa.array([row[name]], pa.binary()) for name in ("cells", "rest", "aside")),
                         binary(message),
                         pa.nulls(1, pa.string()),
                         pa.array([report(engine, engine.position)]),
                     ],
-                    names=["number", "cells", "rest", "aside", "repairs", "control", REPORT],
+                    names=["lane", "number", "cells", "rest", "aside", "repairs", "control", REPORT],
                 )
                 number += 1
 
@@ -179,7 +191,10 @@ def static_lane(plan: Plan) -> ArrowFunction:
 def report(engine: Engine, n_tuples: int, outcomes: Sequence[Outcome] = ()) -> str:
     """Return the report of a micro-batch as text; of two, the later one is the greater."""
     updates = [str(outcome) for outcome in outcomes]
-    return report_text({**engine.report(), "tuples": n_tuples, "updates": updates})
+    told = {**engine.report(), "tuples": n_tuples, "updates": updates}
+    if engine.share is not None:
+        told["lanes"] = engine.share.placement.to_lists()
+    return report_text(told)
 
 
 def report_text(told: dict[str, Any]) -> str:
@@ -196,11 +211,13 @@ def _new_engine(first: dict[str, Any], config: dict[str, Any]) -> Engine:
         windowing=config["windowing"],
         repair=config["repair"],
         threads=ENGINE_THREADS,
+        share=Share(Placement.from_lists(first["lanes"]), first["lane"]) if "lanes" in first else None,
     )
 
 
-def _first(plan: Plan) -> dict[str, Any]:
-    return {"schema": text_of(plan.schema), "rules": [rule.to_dict() for rule in plan.rules]}
+def _first(plan: Plan, lane: int) -> dict[str, Any]:
+    share = {"lane": lane, "lanes": plan.placement.to_lists()} if plan.n_lanes > 1 else {}
+    return {"schema": text_of(plan.schema), "rules": [rule.to_dict() for rule in plan.rules], **share}
 
 
 def config_of(plan: Plan) -> dict[str, Any]:
@@ -212,6 +229,7 @@ def config_of(plan: Plan) -> dict[str, Any]:
         "rules": [rule.to_dict() for rule in plan.rules],
         "updates": [update.to_dict() for update in plan.updates],
         "control": plan.control,
+        "lanes": plan.n_lanes,
         **(plan.paper.spread() if plan.paper else {}),
     }
 
@@ -243,7 +261,7 @@ def _go_on(plan: Plan, head: Head, engine: Ruled, events: Events) -> bool:
     Raises:
         ConfigError: If an option differs that cannot change.
     """
-    given, known = config_of(plan), head.config
+    given, known = config_of(plan), {"lanes": 1, **head.config}
     for option in dict.fromkeys([*known, *given]):
         if option not in _CHANGEABLE and given.get(option) != known.get(option):
             made, asked = (_told(option, config.get(option)) for config in (known, given))
@@ -264,13 +282,45 @@ def _go_on(plan: Plan, head: Head, engine: Ruled, events: Events) -> bool:
         differ = {id for id in was | now if was.get(id) != now.get(id)}
         old, new = ([rule for rule in rules if rule.id in differ] for rules in (engine.rules, plan.rules))
         changes = [update.to_dict() for update in difference(old, new, engine.position)]
+    n_before = sum(change["op"] != "add" for change in changes)
+    between: list[Event] = []
     if plan.schema != engine.schema:
-        schema = {"at": engine.position, "op": "schema", "schema": text_of(plan.schema)}
-        n_before = sum(change["op"] != "add" for change in changes)
-        changes.insert(n_before, schema)
-    for change in changes:
+        between.append({"at": engine.position, "op": "schema", "schema": text_of(plan.schema)})
+    for change in [*changes[:n_before], *between]:
         events.happen(change)
-    return bool(changes)
+    if isinstance(engine, Engine):
+        _adopt_placement(plan, engine, events)
+    for change in changes[n_before:]:
+        events.happen(change)
+    return bool(changes or between)
+
+
+def _adopt_placement(plan: Plan, engine: Engine, events: Events) -> None:
+    """Let attributes without a rule have the place that is given now.
+
+    Raises:
+        ConfigError: If those with a rule would have to move.
+    """
+    if engine.share is None:
+        return
+    before = engine.share.placement
+    in_force = {rule.rhs for rule in engine.rules}
+    after = before.changed(plan.placement, in_force)
+    for name in sorted(in_force & plan.placement.attributes):
+        together = before.is_split(name) and not plan.placement.is_split(name)
+        # With control each lane gets all columns, wherever an attribute is.
+        if before.lanes_of(name) != plan.placement.lanes_of(name) and (together or not plan.control):
+            raise ConfigError(
+                f"lanes: the checkpoint has {name!r} on {_lanes_told(before, name)}, and the rules given now "
+                f"would have it on {_lanes_told(plan.placement, name)}; go on with lanes={after.to_lists()}, "
+                "or begin with a new checkpoint"
+            )
+    if after != before:
+        events.happen({"at": engine.position, "op": "lanes", "lanes": after.to_lists()})
+
+
+def _lanes_told(placement: Placement, attribute: str) -> str:
+    return "lane " + " and ".join(map(str, placement.lanes_of(attribute)))
 
 
 def _told(option: str, value: Any) -> str:

@@ -9,7 +9,9 @@ import pyarrow as pa
 from ..config import Window
 from ..rule import Rule
 from ..stage.paper_topology import PaperTopology
+from ..stage.placement import ONE_LANE, Placement
 from ..update import RuleUpdate
+from .lanes import spread_keys
 
 #: the column of a cleaned DataFrame that says what was changed in the row, and why
 REPAIRS = "_repairs"
@@ -46,6 +48,8 @@ class Plan:
         corrupt: The column with the text of records that could not be read, if there is one.
         snapshot_bytes: How many bytes of deltas make a snapshot worth its while, at least.
         paper: How the work is spread in the paper's topology; None for the fused one.
+        placement: Which lane has which attributes.
+        lane_cells: By lane: which of the cells it gets; all if there is one lane.
     """
 
     schema: pa.Schema
@@ -63,8 +67,29 @@ class Plan:
     corrupt: str | None
     snapshot_bytes: int
     paper: PaperTopology | None = None
+    placement: Placement = ONE_LANE
+    lane_cells: tuple[tuple[str, ...], ...] = ()
 
     @property
     def readable(self) -> tuple[str, ...]:
         """The columns that a rule which comes later may read."""
         return tuple(name for name in self.cells if name in self.schema.names)
+
+    @property
+    def n_lanes(self) -> int:
+        """How many lanes there are."""
+        return len(self.placement.lanes)
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """By lane: the key of its rows."""
+        return spread_keys(self.n_lanes)
+
+    def cells_of(self, lane: int) -> tuple[str, ...]:
+        """Return the columns that go to a lane."""
+        return self.lane_cells[lane] if self.n_lanes > 1 else self.cells
+
+    def carries(self, lane: int) -> bool:
+        """Tell whether a lane sends its cells on: those before it do not have all of them."""
+        before = {name for earlier in range(lane) for name in self.cells_of(earlier)}
+        return lane == 0 or not before.issuperset(self.cells_of(lane))

@@ -34,29 +34,28 @@ def pack_repairs(repaired: Sequence[RepairedColumn]) -> pa.Buffer | None:
     return sink.getvalue()
 
 
-def unpack_repairs(data: pa.Buffer | None) -> list[RepairedColumn]:
+def unpack_repairs(data: pa.Buffer) -> list[RepairedColumn]:
     """Return the repairs in these bytes."""
     repaired = []
-    if data is not None:
-        source = pa.BufferReader(data)
-        while source.tell() < data.size:
-            with pa.ipc.open_stream(source) as reader:
-                (batch,) = reader
-                told = json.loads(reader.schema.metadata[_METADATA])
-                # To the end of this stream, where the next one begins.
-                while next(reader, None) is not None:
-                    pass
-            row, position, new = (batch.column(name) for name in _OWN)
-            why = batch.select([name for name in batch.schema.names if name not in _OWN])
-            repaired.append(
-                RepairedColumn(
-                    told["attribute"],
-                    told["version"],
-                    told["applied"],
-                    row.to_numpy(),
-                    position.to_numpy(),
-                    new,
-                    why,
-                )
+    source = pa.BufferReader(data)
+    while source.tell() < data.size:
+        with pa.ipc.open_stream(source) as reader:
+            (batch,) = reader
+            told = json.loads(reader.schema.metadata[_METADATA])
+            # To the end of this stream, where the next one begins.
+            while next(reader, None) is not None:
+                pass
+        row, position, new = (batch.column(name) for name in _OWN)
+        why = batch.select([name for name in batch.schema.names if name not in _OWN])
+        repaired.append(
+            RepairedColumn(
+                told["attribute"],
+                told["version"],
+                told["applied"],
+                row.to_numpy(),
+                position.to_numpy(),
+                new,
+                why,
             )
+        )
     return repaired

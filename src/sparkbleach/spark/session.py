@@ -19,7 +19,7 @@ SPARK_SETTINGS: dict[str, bool | float | int | str | None] = {
     _PROVIDER: _ROCKSDB,
     # A micro-batch stores what it changed, and Spark makes snapshots of the store in the background.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # The lane is one task; every further partition is an empty state store to open and to commit.
+    # A lane is one task; every further partition is an empty state store to open and to commit.
     PARTITIONS: "1",
     # Two log files are written per micro-batch; these two settings make that 30 ms instead of 130 on a disk.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -39,12 +39,12 @@ SPARK_SETTINGS: dict[str, bool | float | int | str | None] = {
 }
 
 
-def check_session(df: DataFrame, *, spread: bool) -> None:
+def check_session(df: DataFrame, n_lanes: int | None) -> None:
     """Check that the session of a DataFrame can clean it.
 
     Args:
         df: The DataFrame.
-        spread: Whether state is spread over tasks, or one lane has it all.
+        n_lanes: How many lanes there are; None in the paper's topology, where any number will do.
 
     Raises:
         ConfigError: If a setting that is needed is missing.
@@ -58,10 +58,19 @@ def check_session(df: DataFrame, *, spread: bool) -> None:
             f"session: {_PROVIDER} is {conf.get(_PROVIDER)}, but the state needs {_ROCKSDB}; {remedy}"
         )
     n_partitions = int(conf.get(PARTITIONS) or 200)
-    if n_partitions > _PARTITIONS_MAX and not spread:
+    if n_lanes is None:
+        return
+    if n_partitions > max(_PARTITIONS_MAX, n_lanes):
         warnings.warn(
             f"session: {PARTITIONS} is {n_partitions}, and each micro-batch commits as many state stores, "
-            f"all but one of them empty; {remedy}, or set it to 1 before the query starts",
+            f"all but {n_lanes} of them empty; {remedy}, or set it to {n_lanes} before the query starts",
+            SessionWarning,
+            stacklevel=3,
+        )
+    if n_partitions < n_lanes:
+        warnings.warn(
+            f"session: {PARTITIONS} is {n_partitions}, so that {n_lanes} lanes have to wait for each other; "
+            f"set it to {n_lanes} before the query starts",
             SessionWarning,
             stacklevel=3,
         )

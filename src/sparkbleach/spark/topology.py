@@ -1,10 +1,12 @@
-"""Ingress, cleaning, egress, as transformations of a DataFrame."""
+"""Ingress, one lane or several or the paper's workers, egress, as transformations of a DataFrame."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import logging
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,9 +20,10 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from ..config import DEFAULT_WINDOW, Window, check_choice
 from ..engine import Engine, RuleLike
 from ..errors import ConfigError, RuleError, RuleWarning
-from ..rule import Rule, check_rules, columns_read, is_plain
+from ..rule import CheckedRule, Rule, check_rules, columns_read, is_plain
 from ..stage.audit import audit_schema
 from ..stage.paper_topology import PaperTopology
+from ..stage.placement import Placement
 from ..stage.rule_set import RuleSet
 from ..stage.sequencer import Sequencer
 from ..update import RuleUpdate, in_order
@@ -28,6 +31,7 @@ from .egress import egress
 from .events import Ruled
 from .ingress import INGRESS_SCHEMA, control_rows, ingress
 from .lane import LANE_SCHEMA, Lane, static_lane
+from .lanes import Lanes, cells_by_lane, joined_report, placement_of
 from .paper.chain import chain
 from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, REPORT, Plan
 from .session import check_session
@@ -40,6 +44,8 @@ TOPOLOGIES = ("fused", "paper")
 OBSERVATION = "sparkbleach"
 
 _SNAPSHOT_BYTES = 16 << 20
+
+logger = logging.getLogger(__name__)
 
 
 def clean(
@@ -56,6 +62,7 @@ def clean(
     audit: bool = True,
     quarantine: bool = False,
     egress_partitions: int | None = None,
+    lanes: Lanes = 1,
     observation: str | Observation = OBSERVATION,
     snapshot_bytes: int = _SNAPSHOT_BYTES,
     topology: str = "fused",
@@ -85,6 +92,9 @@ def clean(
             and the column `_quarantine` says why (null in all other rows).
         egress_partitions: In how many partitions clean rows leave; as many as the session's default
             parallelism if not given; 1 leaves them in the lane's task, which is best for small micro-batches.
+        lanes: In how many tasks with state of their own the attributes are cleaned; they are placed by load.
+            Or the attributes of each lane, such as `[["city"], ["rate", "day"]]`; one that several lanes
+            have is split by hash, which takes a single rule.
         observation: Under which name a query's progress has the lane's report.
         snapshot_bytes: The lane's state is written as a whole when it has read this much since the last time.
         topology: `fused` (one lane has all rules and all state) or `paper` (detect workers and repair workers
@@ -108,16 +118,24 @@ def clean(
         coordination=coordination,
         top=top,
     )
-    check_session(df, spread=paper is not None)
     _check_control(df, control)
     schema = _arrow_schema(df.schema)
     updates = in_order(rule_updates)
     engine = Engine(schema, rules, id=id, window=window, windowing=windowing, repair=repair)
     ruled = Sequencer(_quietly(schema, engine.rules, id)) if paper else engine
-    first, added = _check_rules(ruled, updates)
-    read = _columns_read([*first, *added], schema) or [id]
-    plain = control is not None
-    cells = [name for name in schema.names if name in read or (plain and is_plain(schema.field(name).type))]
+    first, added, n_rules = _check_rules(ruled, updates)
+    placement = placement_of(lanes, n_rules, schema)
+    check_session(df, None if paper else len(placement.lanes))
+    if len(placement.lanes) > 1:
+        if paper:
+            raise ConfigError(
+                "lanes: they are for the fused topology; leave them out, or leave out topology='paper'"
+            )
+        logger.info("lanes: %s", placement)
+    checked = _checked([*first, *added], schema)
+    read = columns_read(checked, schema) or [id]
+    plain = [name for name in schema.names if control is not None and is_plain(schema.field(name).type)]
+    cells = [name for name in schema.names if name in read or name in plain]
     order, hidden = _order(df, order_by, apart=cells if quarantine else ())
     cells += [name for name in order if name not in cells]
     corrupt = df.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord") if quarantine else None
@@ -137,6 +155,8 @@ def clean(
         corrupt=corrupt if corrupt in df.columns else None,
         snapshot_bytes=snapshot_bytes,
         paper=paper,
+        placement=placement,
+        lane_cells=cells_by_lane(placement, checked, cells, (*plain, *order)),
     )
     output_schema = _output_schema(df.schema, plan)
     if hidden:
@@ -144,10 +164,13 @@ def clean(
     if plan.order_by and not df.isStreaming:
         # Spark sorts, so that the lane gets blobs one after the other and need not hold them all.
         df = df.orderBy(*map(_quoted, plan.order_by)).select(*map(_quoted, schema.names))
-        plan = replace(plan, order_by=(), cells=tuple(name for name in cells if name in schema.names))
+        cells = [name for name in cells if name in schema.names]
+        plan = replace(
+            plan, order_by=(), cells=tuple(cells), lane_cells=cells_by_lane(placement, checked, cells, ())
+        )
     blobs = df.mapInArrow(ingress(plan), INGRESS_SCHEMA)
     if control is not None:
-        blobs = blobs.union(control_rows(control))
+        blobs = blobs.union(control_rows(control, plan.keys))
     n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
     if paper:
         cleaned = chain(blobs, plan, paper, n_partitions)
@@ -155,10 +178,10 @@ def clean(
         grouped = blobs.groupBy("lane")
         cleaned = grouped.transformWithStateInPandas(Lane(plan), LANE_SCHEMA, "append", "none")
     else:
-        in_turn = blobs.repartition(1).sortWithinPartitions("partition", "sequence")
+        in_turn = blobs.repartition(plan.n_lanes, "lane").sortWithinPartitions("partition", "sequence")
         cleaned = in_turn.mapInArrow(static_lane(plan), LANE_SCHEMA)
-    cleaned = cleaned.observe(observation, F.max(REPORT).alias("report"))
-    if n_partitions > 1:
+    cleaned = cleaned.observe(observation, *_latest_reports(plan.n_lanes))
+    if n_partitions > 1 or plan.n_lanes > 1:
         cleaned = cleaned.repartitionById(n_partitions, F.col("number") % n_partitions)
     return cleaned.mapInArrow(egress(plan), output_schema)
 
@@ -201,6 +224,26 @@ def _quietly(schema: pa.Schema, rules: Iterable[Rule], id: str) -> RuleSet:
         return RuleSet(schema, rules, id)
 
 
+def placed(
+    df: DataFrame,
+    rules: Iterable[RuleLike],
+    *,
+    rule_updates: Iterable[RuleUpdate | Mapping[str, Any]] = (),
+    lanes: Lanes = 1,
+) -> Placement:
+    """Return which lane has which attributes if `clean` is called like this.
+
+    Raises:
+        RuleError: If a rule or a rule update is wrong or does not fit the schema.
+        ConfigError: If the lanes are wrong.
+    """
+    schema = _arrow_schema(df.schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuleWarning)  # `clean` gives it
+        _, _, n_rules = _check_rules(Engine(schema, rules), in_order(rule_updates))
+    return placement_of(lanes, n_rules, schema)
+
+
 def _check_control(df: DataFrame, control: DataFrame | None) -> None:
     if control is None:
         return
@@ -226,10 +269,17 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, **options)
 
 
-def _check_rules(engine: Ruled, updates: Sequence[RuleUpdate]) -> tuple[tuple[Rule, ...], list[Rule]]:
-    """Return the rules of an engine and those that updates will add, checked by having them all happen."""
+def _check_rules(
+    engine: Ruled, updates: Sequence[RuleUpdate]
+) -> tuple[tuple[Rule, ...], list[Rule], Counter[str]]:
+    """Check the rules of an engine and updates by having them all happen.
+
+    Returns:
+        The rules, those that updates will add, and by attribute how many rules it will have at the most.
+    """
     rules = engine.rules
     added = []
+    n_rules = Counter(rule.rhs for rule in rules)
     for update in updates:
         try:
             engine.apply(update)
@@ -237,14 +287,14 @@ def _check_rules(engine: Ruled, updates: Sequence[RuleUpdate]) -> tuple[tuple[Ru
             raise RuleError(f"{update.place}: {error}") from error
         if update.rule is not None:
             added.append(update.rule)
-    return rules, added
+        n_rules |= Counter(rule.rhs for rule in engine.rules)
+    return rules, added, n_rules
 
 
-def _columns_read(rules: Sequence[Rule], schema: pa.Schema) -> list[str]:
+def _checked(rules: Sequence[Rule], schema: pa.Schema) -> list[CheckedRule]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuleWarning)  # the engine has given it
-        checked = [check_rules([rule], schema)[0] for rule in rules]
-    return columns_read(checked, schema)
+        return [check_rules([rule], schema)[0] for rule in rules]
 
 
 def _order(
@@ -302,11 +352,21 @@ def _output_schema(schema: StructType, plan: Plan) -> StructType:
     return StructType(fields)
 
 
+def _latest_reports(n_lanes: int) -> list[Column]:
+    """Return what is observed: the latest report of each lane."""
+    if n_lanes == 1:
+        return [F.max(REPORT).alias("report")]
+    return [
+        F.max(F.when(F.col("lane") == lane, F.col(REPORT))).alias(f"report_{lane}") for lane in range(n_lanes)
+    ]
+
+
 def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[str, Any] | None:
     """Return what the lane reports in the progress of a query.
 
     That is: the position and the version of the rule set, how many tuples the micro-batch had, violations and
-    repairs by rule, and what became of rule updates.
+    repairs by rule, and what became of rule updates. Of several lanes: all together, and which has which
+    attributes.
 
     Args:
         progress: An element of `query.recentProgress`, or `query.lastProgress`.
@@ -315,6 +375,7 @@ def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[
     Returns:
         None if the micro-batch had no rows.
     """
-    observed = (progress["observedMetrics"] or {}).get(observation)
-    text = observed["report"] if observed else None
-    return json.loads(text.split(" ", 1)[1]) if text else None
+    observed = (progress["observedMetrics"] or {}).get(observation) or {}
+    texts = (observed if isinstance(observed, Mapping) else observed.asDict()).values()
+    reports = [json.loads(text.split(" ", 1)[1]) for text in texts if text]
+    return joined_report(reports) if reports else None

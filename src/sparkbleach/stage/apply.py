@@ -14,6 +14,7 @@ from ..kernel.hashing import add_to_group_keys
 from ..kernel.values import Column
 from ..rule import CheckedRule
 from .encode import encode
+from .placement import Share
 
 Mask = NDArray[np.bool_]
 
@@ -77,7 +78,11 @@ class BatchColumns:
 
 
 def apply_rules(
-    columns: BatchColumns, attribute: str, rules: Sequence[LiveRule], holds: dict[str, Mask]
+    columns: BatchColumns,
+    attribute: str,
+    rules: Sequence[LiveRule],
+    holds: dict[str, Mask],
+    share: Share | None = None,
 ) -> tuple[Cells, Constants | None]:
     """Find the groups that the rules of an attribute put the tuples of a batch in.
 
@@ -86,6 +91,7 @@ def apply_rules(
         attribute: The RHS attribute.
         rules: Its rules by kernel column.
         holds: By rule id: where its condition holds, for rules that have one.
+        share: If given, groups that are another lane's are left out.
     """
     n = columns.batch.num_rows
     column = columns[attribute]
@@ -104,6 +110,11 @@ def apply_rules(
             mask &= holds[live.id]
         if rule.nulls != "fill":
             mask &= column.valid
+        for at, cell in enumerate(cells):
+            add_to_group_keys(key_lo[j], key_hi[j], cell.lo, cell.hi, live.serial, at, len(cells))
+        own = share and share.own(attribute, key_hi[j])
+        if own is not None:
+            mask &= own
         for pattern, constant in live.checked.constant_rows:
             matching.append((live, j, constant, mask & _matches(cells, pattern)))
         if live.checked.wildcard_rows is not None:
@@ -111,8 +122,6 @@ def apply_rules(
             for pattern in live.checked.wildcard_rows:
                 matches |= _matches(cells, pattern)
             mask &= matches
-        for at, cell in enumerate(cells):
-            add_to_group_keys(key_lo[j], key_hi[j], cell.lo, cell.hi, live.serial, at, len(cells))
 
     constant_state = np.full(n, NO_CONSTANT, np.uint8)
     if not matching:

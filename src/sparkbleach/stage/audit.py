@@ -5,7 +5,7 @@ Repairs that shadow rules would make are in the audit, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -244,6 +244,11 @@ def _replaced(old: pa.Array, column: RepairedColumn) -> pa.Array:
     index[rows] = new.indices.to_numpy() + len(old.dictionary)
     dictionary = pa.concat_arrays([old.dictionary, new.dictionary])
     return pa.DictionaryArray.from_arrays(pa.array(index, mask=null), dictionary)
+
+
+def in_schema_order(repaired: Iterable[RepairedColumn], names: Sequence[str]) -> list[RepairedColumn]:
+    """Return repairs by attribute, in the order of the schema; of each, those that are made first."""
+    return sorted(repaired, key=lambda column: (names.index(column.attribute), not column.applied))
 
 
 def audit_batch(

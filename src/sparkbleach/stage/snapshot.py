@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ..config import Window
 from ..errors import SnapshotError
 from ..rule import Rule
+from .placement import Placement, Share
 
 MAGIC = b"SPRKBLCH"
 FORMAT_VERSION = 2
@@ -61,6 +62,7 @@ class Snapshot:
         next_serial: The serial number of the next rule.
         repairs: By rule: repairs so far.
         attributes: The attributes with rules.
+        share: The lane's part of the work; None for all of it.
     """
 
     schema: pa.Schema
@@ -73,6 +75,7 @@ class Snapshot:
     next_serial: int
     repairs: dict[str, int]
     attributes: list[SavedAttribute]
+    share: Share | None = None
 
 
 def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
@@ -97,6 +100,7 @@ def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
             }
             for ruled in snapshot.attributes
         ],
+        "share": snapshot.share and [snapshot.share.lane, snapshot.share.placement.to_lists()],
     }
     return json.dumps(header).encode(), [array for ruled in snapshot.attributes for array in ruled.arrays]
 
@@ -136,6 +140,7 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
                 )
                 for one in told["attributes"]
             ],
+            share=_share(told.get("share")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
         raise SnapshotError(
@@ -175,6 +180,10 @@ def unpack(data: bytes) -> tuple[bytes, list[NDArray[Any]]]:
     header = stream.read(n)
     n_arrays = _n_arrays(json.loads(header))
     return header, [np.lib.format.read_array(stream, allow_pickle=False) for _ in range(n_arrays)]
+
+
+def _share(told: list[Any] | None) -> Share | None:
+    return Share(Placement.from_lists(told[1]), told[0]) if told else None
 
 
 def _n_arrays(header: dict[str, Any]) -> int:

@@ -19,6 +19,7 @@ if __name__ == "__main__":
     spark = (
         SparkSession.builder.master(master)
         .config(map=SPARK_SETTINGS)
+        .config("spark.sql.shuffle.partitions", options.get("lanes", 1))
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")

@@ -60,6 +60,7 @@ class AggregatorOperator(StatefulProcessor):
         for blob, message in zip(blobs, messages, strict=True):
             yield pd.DataFrame(
                 {
+                    "lane": [0],
                     "number": [blob.number],
                     "cells": [blob.data],
                     "rest": [blob.rest],
@@ -72,7 +73,13 @@ class AggregatorOperator(StatefulProcessor):
         nothing = {name: [None] for name in ("cells", "rest", "aside", "repairs")}
         for row in came.get(OUTCOME, ()):
             yield pd.DataFrame(
-                {"number": [row.number], **nothing, "control": [row.note], REPORT_COLUMN: [report]}
+                {
+                    "lane": [0],
+                    "number": [row.number],
+                    **nothing,
+                    "control": [row.note],
+                    REPORT_COLUMN: [report],
+                }
             )
         settle()
 

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from ...stage.paper_topology import PaperTopology
 from ..ingress import ArrowFunction
 from ..lane import LANE_SCHEMA
+from ..lanes import spread_keys
 from ..plan import Plan
 from .aggregate import AggregatorOperator
 from .route import coordinator, egress_router, ingress_router
@@ -33,8 +34,9 @@ def chain(blobs: DataFrame, plan: Plan, topology: PaperTopology, partitions: int
 
     def worked(rows: DataFrame, stage: str, workers: int) -> DataFrame:
         # A row that only passes may be for a worker of a later stage that has more of them.
-        operator = WorkerOperator(stage, topology, plan.snapshot_bytes)
-        grouped = rows.withColumn(KEY, F.col("worker") % workers).groupBy(KEY)
+        keys = F.array(*map(F.lit, spread_keys(workers)))
+        operator = WorkerOperator(stage, workers, topology, plan.snapshot_bytes)
+        grouped = rows.withColumn(KEY, F.get(keys, F.col("worker") % workers)).groupBy(KEY)
         return grouped.transformWithStateInPandas(operator, ROW_SCHEMA, "append", "none")
 
     sequencer = SequencerOperator(plan, topology)

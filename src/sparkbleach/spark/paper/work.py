@@ -15,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from ...stage.messages import Envelope, read, written
 from ...stage.paper_topology import PaperTopology, Worker, uncollected
 from ...stage.repair_worker import RepairWorker
+from ..lanes import spread_keys
 from ..machine import Kind, keep, stored, take
 from ..state import Delta, Head
 from ..worker import settle
@@ -76,12 +77,14 @@ class WorkerOperator(StatefulProcessor):
 
     Args:
         stage: Which stage.
-        topology: How many workers there are, and how they are made.
+        workers: How many there are.
+        topology: How they are made.
         snapshot_bytes: As in the plan.
     """
 
-    def __init__(self, stage: str, topology: PaperTopology, snapshot_bytes: int) -> None:
+    def __init__(self, stage: str, workers: int, topology: PaperTopology, snapshot_bytes: int) -> None:
         self.stage = stage
+        self.workers = workers
         self.topology = topology
         self.snapshot_bytes = snapshot_bytes
 
@@ -103,7 +106,7 @@ class WorkerOperator(StatefulProcessor):
                 yield frame.loc[~own, list(Row._fields)]
             mine += frame[own].itertuples(index=False)
         if mine:
-            sent = self.process(int(key[0]), mine)
+            sent = self.process(spread_keys(self.workers).index(key[0]), mine)
             if sent:
                 yield frame_of(sent)
         settle()

@@ -1,0 +1,122 @@
+"""Several lanes: which columns each of them gets, by which keys Spark tells them apart, what they report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from ..config import check_count
+from ..errors import ConfigError
+from ..rule import CheckedRule
+from ..stage.placement import Placement, place
+
+Lanes = int | Sequence[Sequence[str]]
+
+_UINT32 = 0xFFFFFFFF
+
+
+def placement_of(lanes: Lanes, n_rules: Mapping[str, int], schema: pa.Schema) -> Placement:
+    """Return the placement that a user asks for.
+
+    Args:
+        lanes: How many lanes, or the attributes of each; those that are left out are placed by load.
+        n_rules: By attribute: how many rules it has, at the most.
+        schema: The schema of the stream.
+
+    Raises:
+        ConfigError: If that is wrong.
+    """
+    if isinstance(lanes, int):
+        return place(n_rules, check_count("lanes", lanes))
+    if not _are_lists(lanes):
+        raise ConfigError(
+            f"lanes: {lanes!r} is not a number of lanes; give one, or the attributes of each lane, "
+            'such as [["city"], ["rate", "day"]]'
+        )
+    placement = Placement.from_lists(lanes)
+    unknown = sorted(placement.attributes - set(schema.names))
+    if unknown:
+        raise ConfigError(
+            f"lanes: the schema has no attribute {unknown[0]!r}; choose from {', '.join(schema.names)}"
+        )
+    for name, n in n_rules.items():
+        if n > 1 and placement.is_split(name):
+            raise ConfigError(
+                f"lanes: {name!r} is on several lanes, but has {n} rules at a time, which need all of its "
+                "state; give it to one lane, with a new checkpoint if there is one"
+            )
+    return placement.with_attributes(n_rules)
+
+
+def _are_lists(lanes: Any) -> bool:
+    """Tell whether these are lists of names, at least one."""
+    return (
+        isinstance(lanes, list | tuple)
+        and len(lanes) > 0
+        and all(isinstance(names, list | tuple) for names in lanes)
+        and all(isinstance(name, str) for names in lanes for name in names)
+    )
+
+
+def cells_by_lane(
+    placement: Placement, rules: Sequence[CheckedRule], cells: Sequence[str], always: Sequence[str]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the columns that each lane gets, at least one; the first one gets what no rule reads, too.
+
+    Args:
+        placement: Which lane has which attributes.
+        rules: All rules that there are or will be.
+        cells: The columns that lanes get, all together.
+        always: Those that every lane gets.
+    """
+    wanted = [
+        {name for checked in rules if checked.rule.rhs in names for name in checked.columns}.union(always)
+        for names in placement.lanes
+    ]
+    wanted[0] |= set(cells).difference(*wanted)
+    return tuple(tuple(name for name in cells if name in own) or (cells[0],) for own in wanted)
+
+
+@cache
+def spread_keys(n_lanes: int) -> tuple[int, ...]:
+    """Return the keys by which Spark tells lanes, or the workers of a stage, apart.
+
+    In a shuffle to as many partitions as there are of them, each has a partition of its own. The first one is
+    always 0, so that a checkpoint of another number of lanes is noticed.
+    """
+    keys: dict[int, int] = {}
+    key = 0
+    while len(keys) < n_lanes:
+        keys.setdefault(_spark_hash(key) % n_lanes, key)
+        key += 1
+    return tuple(sorted(keys.values()))
+
+
+def _spark_hash(key: int) -> int:
+    """Return what Spark's `hash` gives for an int: MurmurHash3, 32 bits, with the seed 42."""
+    k = key * 0xCC9E2D51 & _UINT32
+    k = (k << 15 | k >> 17) * 0x1B873593 & _UINT32
+    h = 42 ^ k
+    h = ((h << 13 | h >> 19) & _UINT32) * 5 + 0xE6546B64 & _UINT32
+    h ^= 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & _UINT32
+    h = (h ^ h >> 13) * 0xC2B2AE35 & _UINT32
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
+
+
+def joined_report(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the reports of all lanes as that of one: what each has counted is added up."""
+    first = reports[0]
+    if len(reports) == 1:
+        return first
+    for name in ("super_cells", "nbytes"):
+        if name not in first:  # the paper's workers do not know how many bytes they have
+            continue
+        first[name] = sum(report[name] for report in reports)
+    for name in ("violations", "repairs"):
+        first[name] = {rule: sum(report[name][rule] for report in reports) for rule in first[name]}
+    return first

@@ -1,0 +1,148 @@
+"""Which lane cleans which attributes.
+
+Attributes are independent of each other, so each can have a lane of its own, with all rules that share it.
+The groups of an attribute with a single rule are independent, too: it can be split over lanes, by hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: what a tuple costs an attribute with a single rule is 1; one with several pays this for each of them
+_COST_OF_SHARED_RULE = 2.0
+#: what a tuple costs each lane of an attribute that is split, whoever has its group: it is read and hashed
+_COST_OF_HASH = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Which lane has which attributes; one that several lanes have is split over them.
+
+    Attributes:
+        lanes: By lane: the names of its attributes, in their order.
+    """
+
+    lanes: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, lanes_of: Mapping[str, Sequence[int]], n_lanes: int) -> Placement:
+        """Return the placement that has each attribute on the given lanes."""
+        names = sorted(lanes_of)
+        return cls(tuple(tuple(name for name in names if lane in lanes_of[name]) for lane in range(n_lanes)))
+
+    @classmethod
+    def from_lists(cls, lanes: Iterable[Iterable[str]]) -> Placement:
+        """Return a placement from what `to_lists` returned, or what a user wrote."""
+        return cls(tuple(tuple(sorted(set(names))) for names in lanes))
+
+    def to_lists(self) -> list[list[str]]:
+        """Return the attributes of each lane."""
+        return [list(names) for names in self.lanes]
+
+    @property
+    def attributes(self) -> set[str]:
+        """All attributes that have a place."""
+        return {name for names in self.lanes for name in names}
+
+    def lanes_of(self, attribute: str) -> list[int]:
+        """Return the lanes that have an attribute."""
+        return [lane for lane, names in enumerate(self.lanes) if attribute in names]
+
+    def is_split(self, attribute: str) -> bool:
+        """Tell whether several lanes have an attribute."""
+        return len(self.lanes_of(attribute)) > 1
+
+    def with_attributes(self, n_rules: Mapping[str, int]) -> Placement:
+        """Return a placement that also has the other attributes, heavy ones first on the least loaded lane.
+
+        Args:
+            n_rules: By attribute: how many rules it has.
+        """
+        place = {name: self.lanes_of(name) for name in self.attributes}
+        loads = self.loads(n_rules)
+        for name in sorted(n_rules.keys() - place.keys(), key=lambda name: (-_cost(n_rules[name]), name)):
+            lane = min(range(len(loads)), key=lambda lane: (loads[lane], lane))
+            place[name] = [lane]
+            loads[lane] += _cost(n_rules[name])
+        return Placement.of(place, len(self.lanes))
+
+    def changed(self, other: Placement, kept: set[str]) -> Placement:
+        """Return a placement with attributes where another one has them, but for those to be kept."""
+        place = {
+            name: (self if name in kept or name not in other.attributes else other).lanes_of(name)
+            for name in self.attributes | other.attributes
+        }
+        return Placement.of(place, len(self.lanes))
+
+    def loads(self, n_rules: Mapping[str, int]) -> list[float]:
+        """Return what a tuple costs each lane."""
+        loads = [0.0] * len(self.lanes)
+        for name in n_rules:
+            lanes = self.lanes_of(name)
+            for lane in lanes:
+                part = _COST_OF_HASH if len(lanes) > 1 else 0.0
+                loads[lane] += _cost(n_rules[name]) / len(lanes) + part
+        return loads
+
+    def __str__(self) -> str:
+        told = [
+            ", ".join(f"{name} (split)" if self.is_split(name) else name for name in names)
+            for names in self.lanes
+        ]
+        return "; ".join(f"lane {lane}: {names or 'nothing'}" for lane, names in enumerate(told))
+
+
+ONE_LANE = Placement(((),))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of the work that one lane does.
+
+    Attributes:
+        placement: What all lanes do.
+        lane: Which one it is.
+    """
+
+    placement: Placement
+    lane: int
+
+    def has(self, attribute: str) -> bool:
+        """Tell whether this lane has cells of an attribute."""
+        return attribute in self.placement.lanes[self.lane]
+
+    def own(self, attribute: str, key_hi: NDArray[np.uint64]) -> NDArray[np.bool_] | None:
+        """Tell which groups of an attribute this lane has, by the high halves of their keys; None for all."""
+        lanes = self.placement.lanes_of(attribute)
+        if len(lanes) == 1:
+            return None
+        # By the highest bits: tables go by the lowest ones of the low half.
+        part = ((key_hi >> np.uint64(32)) * np.uint64(len(lanes))) >> np.uint64(32)
+        own: NDArray[np.bool_] = part == np.uint64(lanes.index(self.lane))
+        return own
+
+
+def place(n_rules: Mapping[str, int], n_lanes: int) -> Placement:
+    """Return a placement under which the most loaded lane has as little to do as possible.
+
+    As few attributes as that takes are split.
+
+    Args:
+        n_rules: By attribute: how many rules it has, at the most.
+        n_lanes: How many lanes there are.
+    """
+    single = sorted(name for name, n in n_rules.items() if n == 1)
+    everywhere = range(n_lanes)
+    choices = [
+        Placement.of(dict.fromkeys(single[:n_split], everywhere), n_lanes).with_attributes(n_rules)
+        for n_split in range(len(single) + 1 if n_lanes > 1 else 1)
+    ]
+    return min(choices, key=lambda choice: max(choice.loads(n_rules)))
+
+
+def _cost(n_rules: int) -> float:
+    return 1.0 if n_rules == 1 else n_rules * _COST_OF_SHARED_RULE
