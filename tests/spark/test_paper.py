@@ -175,6 +175,8 @@ def test_wrong_options_are_refused(
         clean(df, RULES, id="id", topology="star")
     with pytest.raises(ConfigError, match="repair_workers: it is for the paper's topology"):
         clean(df, RULES, id="id", repair_workers=2)
+    with pytest.raises(ConfigError, match="lanes: they are for the fused topology"):
+        clean(df, RULES, id="id", topology="paper", lanes=2)
     with pytest.raises(ConfigError, match="detect_workers: 0 is not a number"):
         clean(df, RULES, id="id", topology="paper", detect_workers=0)
     with pytest.raises(ConfigError, match="topology: 'paper' is for streaming DataFrames"):
