@@ -38,12 +38,12 @@ UPDATES = [RuleUpdate(delete="zip_city"), RuleUpdate(rule=as_rule(RULES[0]))]
 class Run:
     """A directory with a stream, and the program that cleans it."""
 
-    def __init__(self, directory: Path, seed: int = 0, **options: Any) -> None:
+    def __init__(self, directory: Path, seed: int = 0, n_files: int = N_FILES, **options: Any) -> None:
         self.directory = directory
         #: more options of `clean`
         self.options = options
-        self.table = tuples(N_FILES * FILE_TUPLES, seed)
-        write_files(self.table, directory / "in", [FILE_TUPLES] * N_FILES)
+        self.table = tuples(n_files * FILE_TUPLES, seed)
+        write_files(self.table, directory / "in", [FILE_TUPLES] * n_files)
         self.marks = 0
         self.rule_log = open_log(str(directory / "rules"))
 
@@ -195,7 +195,7 @@ def test_killed_twice_at_the_same_micro_batch(tmp_path: Path) -> None:
 
 def test_workers_of_the_papers_topology_killed_again_and_again(tmp_path: Path) -> None:
     """After SIGKILLs when some workers have stored their state and others have not, nothing is different."""
-    run = Run(tmp_path, topology="paper", coordination="dr")
+    run = Run(tmp_path, n_files=6, topology="paper", coordination="dr")
     run.kill_at("repair:3")
     run.kill_at("aggregator:2")
     run.finish()
