@@ -59,8 +59,11 @@ bench-long: $(READY) ## Watch memory and checkpoint over 10 M tuples (about five
 bench-kernel: $(READY) ## Measure the kernel on one core (about two minutes)
 	$(BIN)/python -m bench.kernel
 
+bench-topologies: $(READY) ## Measure what the paper's topology costs on Spark (about three minutes)
+	$(BIN)/python -m bench.topologies
+
 clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-nightly lint format demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel clean
+.PHONY: help setup test test-nightly lint format demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-topologies clean

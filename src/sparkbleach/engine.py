@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from .condition import Conditions
 from .config import DEFAULT_WINDOW, Window, check_repair, check_threads, check_windowing
-from .errors import ConfigError, RuleError, RuleWarning, SchemaError, SnapshotError
+from .errors import ConfigError, RuleError, SchemaError, SnapshotError
 from .kernel.attribute import Attribute, HingedAttribute, PaneWindow, SoloAttribute
 from .kernel.graph import Mode
 from .kernel.saved import copied
@@ -23,6 +22,7 @@ from .stage.apply import BatchColumns, LiveRule, Mask, apply_rules
 from .stage.audit import RepairedColumn, audit_batch, audit_schema, replace_cells
 from .stage.encode import can_take, plain_columns
 from .stage.placement import Placement, Share
+from .stage.rule_set import check_quietly, rechecked
 from .stage.ruled import RuledAttribute
 from .stage.snapshot import SavedAttribute, Snapshot, from_parts, pack, to_parts, unpack
 from .update import RuleUpdate
@@ -248,23 +248,10 @@ class Engine:
         Raises:
             SchemaError: If a column that is read is gone or of another type; the engine is as it was.
         """
-        if not isinstance(schema, pa.Schema):
-            raise SchemaError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
-        place = f"schema from position {self.position} on"
-        for name in self.columns_read:
-            kind = self.schema.field(name).type
-            found = [other for column, other in _fields(schema) if column == name]
-            if found != [kind]:
-                now = " and ".join(map(str, found)) or "gone"
-                raise SchemaError(
-                    f"{place}: column {name!r}, which a rule or the id reads, was {kind} and is {now}; "
-                    "keep it as it was, or delete the rules that read it before"
-                )
         live_rules = self._live_rules()
-        try:
-            checked_rules = _check_quietly([live.checked.rule for live in live_rules], schema)
-        except RuleError as error:
-            raise SchemaError(f"{place}: {error}") from error
+        checked_rules = rechecked(
+            [live.checked for live in live_rules], self.schema, schema, self.id, self.position
+        )
         self.schema = schema
         for ruled in self._ruled():
             for live, checked in zip(live_rules, checked_rules, strict=True):
@@ -345,7 +332,7 @@ class Engine:
         engine.version = saved.version
         engine._next_serial = saved.next_serial
         rules = {serial: rule for ruled in saved.attributes for serial, rule in ruled.rules}
-        checked_rules = _check_quietly(list(rules.values()), saved.schema)
+        checked_rules = check_quietly(list(rules.values()), saved.schema)
         live_rules = {
             serial: LiveRule(checked, serial) for serial, checked in zip(rules, checked_rules, strict=True)
         }
@@ -600,12 +587,6 @@ def _in_order(attributes: Iterable[RuledAttribute]) -> list[LiveRule]:
     """Return the rules of attributes, earlier ones first."""
     live = {live.serial: live for ruled in attributes for live in ruled}
     return [live[serial] for serial in sorted(live)]
-
-
-def _check_quietly(rules: Sequence[Rule], schema: pa.Schema) -> tuple[CheckedRule, ...]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuleWarning)  # it was given when the rules came
-        return check_rules(rules, schema)
 
 
 def _plain_fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

@@ -34,7 +34,10 @@ def blocks(document: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     "document",
-    ["README.md", "docs/rules.md", "docs/engine.md", "docs/spark.md", "docs/control.md", "docs/evaluate.md"],
+    [
+        "README.md",
+        *(f"docs/{name}.md" for name in ("rules", "engine", "spark", "topologies", "control", "evaluate")),
+    ],
 )
 def test_python_examples_print_what_stands_below_them(
     document: str, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]

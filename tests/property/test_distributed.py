@@ -54,7 +54,7 @@ class DistributedPair(Pair):
     def check(self) -> None:
         """Check what workers know against each other and against the reference."""
         check_workers(self.engine)
-        if not self.engine._deletions:  # which workers hear of with the next micro-batch
+        if not self.engine.sequencer.deletions:  # which workers hear of with the next micro-batch
             for attribute, state in self.reference.states.items():
                 check_state(self.engine, attribute, state)
 

@@ -29,6 +29,8 @@ N_FILES, FILE_TUPLES = 12, 150
 PLACES = ["ingress:2", "ingress:4", "lane:1", "lane:5", "delta:3", "snapshot:1", "snapshot:3", "snapshot:12"]
 PLACES += ["deletion:5", "head:1", "head:4", "head:5", "egress:2", "egress:4", "writer:1", "writer:4"]
 PLACES += ["writer:7", "written:3", "written:5"]
+PAPER_PLACES = ["head:1", "head:2", "head:9", "delta:4", "snapshot:3", "detect:1", "detect:4", "deletion:9"]
+PAPER_PLACES += ["repair:1", "repair:6", "aggregator:1", "aggregator:4", "egress:3", "written:2"]
 #: what happens to the rules, one with each start of the program
 UPDATES = [RuleUpdate(delete="zip_city"), RuleUpdate(rule=as_rule(RULES[0]))]
 
@@ -36,12 +38,12 @@ UPDATES = [RuleUpdate(delete="zip_city"), RuleUpdate(rule=as_rule(RULES[0]))]
 class Run:
     """A directory with a stream, and the program that cleans it."""
 
-    def __init__(self, directory: Path, seed: int = 0, **options: Any) -> None:
+    def __init__(self, directory: Path, seed: int = 0, n_files: int = N_FILES, **options: Any) -> None:
         self.directory = directory
         #: more options of `clean`
         self.options = options
-        self.table = tuples(N_FILES * FILE_TUPLES, seed)
-        write_files(self.table, directory / "in", [FILE_TUPLES] * N_FILES)
+        self.table = tuples(n_files * FILE_TUPLES, seed)
+        write_files(self.table, directory / "in", [FILE_TUPLES] * n_files)
         self.marks = 0
         self.rule_log = open_log(str(directory / "rules"))
 
@@ -188,6 +190,26 @@ def test_killed_twice_at_the_same_micro_batch(tmp_path: Path) -> None:
     run.kill_at("head:4")
     run.kill_at("lane:1")
     run.kill_at("written:1")
+    run.finish()
+
+
+def test_workers_of_the_papers_topology_killed_again_and_again(tmp_path: Path) -> None:
+    """After SIGKILLs when some workers have stored their state and others have not, nothing is different."""
+    run = Run(tmp_path, n_files=6, topology="paper", coordination="dr")
+    run.kill_at("repair:3")
+    run.kill_at("aggregator:2")
+    run.finish()
+
+
+@pytest.mark.skipif(not NIGHTLY, reason="nightly: each takes a minute")
+@pytest.mark.parametrize("coordination", ["hinge", "basic"])
+@pytest.mark.parametrize("place", PAPER_PLACES)
+def test_a_killed_worker_of_the_papers_topology_goes_on(
+    tmp_path: Path, coordination: str, place: str
+) -> None:
+    """After a SIGKILL at this place a restart gives the output of an undisturbed run."""
+    run = Run(tmp_path, topology="paper", coordination=coordination)
+    run.kill_at(place)
     run.finish()
 
 

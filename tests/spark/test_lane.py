@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sparkbleach import Engine, Rule, RuleUpdate, Window
 from sparkbleach.rule import check_rules
-from sparkbleach.rulelog import ControlRecord, record_text
+from sparkbleach.rulelog import ControlRecord, Outcome, record_text
 from sparkbleach.spark import machine as machine_module
 from sparkbleach.spark import state as state_module
 from sparkbleach.spark.egress import egress
@@ -32,7 +32,7 @@ from tests.spark.store import Store
 
 
 @pytest.fixture(autouse=True)
-def no_live_engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_live_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Begin each test as a new worker does, with chunks so small that there are many."""
     monkeypatch.setattr(state_module, "_CHUNK_BYTES", 256)
     monkeypatch.setattr(machine_module, "_SNAPSHOT_BYTES_PER_BATCH", 600)
@@ -50,7 +50,8 @@ class Stream:
         self.by_order = by_order
         #: whether rules change by control records, or by restarts
         self.live = live
-        self.records: list[ControlRecord] = []
+        #: number and text of those that come with the next micro-batch
+        self.records: list[tuple[str, str]] = []
         self.n_records = 0
         self.rules = [rule for rule, _ in case.rules]
         self.columns = (*case.types, "n", "_order_0") if by_order else (*case.types, "n")
@@ -77,7 +78,7 @@ class Stream:
         self.begun = False
         self.engine = self.new_engine()
         #: by lane
-        self.stores = [Store() for _ in range(n_lanes)]
+        self.stores: list[Any] = [Store() for _ in range(n_lanes)]
         self.other_worker: OrderedDict[str, Any] = OrderedDict()
 
     def new_plan(self) -> Plan:
@@ -174,8 +175,7 @@ class Stream:
         """Have an update come with the next micro-batch, or with one of its own."""
         self.engine.apply(update)
         self.n_records += 1
-        text = record_text(update, "somebody")
-        self.records.append(ControlRecord.read(f"{self.n_records:05}", text))
+        self.records.append((f"{self.n_records:05}", record_text(update, "somebody")))
         if self.random.random() < 0.3:
             self.send([[]] * self.plan.n_lanes)
             self.records.clear()
@@ -184,17 +184,23 @@ class Stream:
         """Send each lane its blobs with all control records that have come; return the repairs."""
         repairs = []
         position = self.engine.position
-        for number, (own, store) in enumerate(zip(cells, self.stores, strict=True)):
-            lane = Lane(self.plan)
-            lane.state = store.state
-            messages, outcomes, _ = lane.process(own, self.records, number)
+        for lane, own in enumerate(cells):
+            messages, outcomes = self.process(own, lane)
             told = [(one.number, one.kind, one.position) for one in outcomes if one.kind != "started"]
-            assert told == [(record.number, "applied", position) for record in self.records]
+            assert told == [(number, "applied", position) for number, _ in self.records]
             if told:
                 assert outcomes[-1].version == self.engine.version
                 assert outcomes[-1].rules == [rule.to_dict() for rule in self.engine.rules]
             repairs.append(messages)
         return repairs
+
+    def process(self, cells: list[bytes], number: int) -> tuple[list[pa.Buffer | None], list[Outcome]]:
+        """Have a lane read what was sent."""
+        lane = Lane(self.plan)
+        lane.state = self.stores[number].state
+        records = [ControlRecord.read(*record) for record in self.records]
+        messages, outcomes, _ = lane.process(cells, records, number)
+        return messages, outcomes
 
     def update_engine(self) -> None:
         """Let the rules that differ come and go: a lane learns of it with the micro-batch."""

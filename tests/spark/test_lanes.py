@@ -19,7 +19,7 @@ from sparkbleach import ConfigError, RuleUpdate, SessionWarning, SparkbleachErro
 from sparkbleach.engine import as_rule
 from sparkbleach.rulelog import Outcome
 from sparkbleach.spark.egress import egress
-from sparkbleach.spark.lanes import lane_keys
+from sparkbleach.spark.lanes import spread_keys
 from sparkbleach.spark.plan import Plan
 from sparkbleach.stage.placement import Placement
 from tests.spark.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
@@ -50,7 +50,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Callable[[], DataFrame]:
 def test_lanes_have_tasks_of_their_own(spark: SparkSession) -> None:
     """Keys fall to different partitions when there are as many, and the first key is always the same."""
     for n_lanes in (1, 2, 3, 5, 8):
-        keys = lane_keys(n_lanes)
+        keys = spread_keys(n_lanes)
         rows = spark.createDataFrame([(key,) for key in keys], "lane int").repartition(n_lanes, "lane")
         assert len({row[0] for row in rows.select(F.spark_partition_id()).collect()}) == n_lanes
         assert keys[0] == 0

@@ -26,6 +26,7 @@ class Memory:
         output_format: Their format.
         multiline: Whether a record of the input may go over several lines.
         rules_target: Where rule updates come from, if anywhere.
+        topology: How the work is spread: which stages with state there are.
         lanes: The attributes of each lane, so that none moves when rules change.
     """
 
@@ -35,6 +36,7 @@ class Memory:
     output_format: str
     multiline: bool
     rules_target: str | None = None
+    topology: str = "fused"
     lanes: list[list[str]] | None = None
 
 
@@ -87,6 +89,19 @@ class Checkpoint:
                 f"checkpoint: {self.directory} is not a checkpoint of sparkbleach clean; "
                 "choose another directory"
             )
+
+
+def check_topology(memory: Memory | None, topology: str, checkpoint: str) -> None:
+    """Check that the work is spread as in earlier runs.
+
+    Raises:
+        ConfigError: If it is not.
+    """
+    if memory is not None and memory.topology != topology:
+        raise ConfigError(
+            f"topology: the checkpoint {checkpoint} was made with {memory.topology}, not with {topology}; "
+            f"go on with {memory.topology}, or begin with a new checkpoint"
+        )
 
 
 def lanes_of(

@@ -148,6 +148,10 @@ def clean(
         ),
     ] = None,
     lanes: options.LanesOption = 1,
+    topology: options.TopologyOption = options.Topology.fused,
+    detect_workers: options.DetectWorkers = None,
+    repair_workers: options.RepairWorkers = None,
+    coordination: options.CoordinationOption = None,
     master: options.Master = None,
     debug: options.Debug = False,
 ) -> None:
@@ -165,7 +169,8 @@ def clean(
         from ..spark.session import PARTITIONS
         from ..spark.topology import clean as cleaned_by
         from ..spark.topology import placed
-        from .checkpoint import Checkpoint, lanes_of
+        from ..stage.paper_topology import PaperTopology
+        from .checkpoint import Checkpoint, check_topology, lanes_of
         from .progress import Progress, follow_query
         from .session import spark_session
 
@@ -214,10 +219,18 @@ def clean(
             route = FileRoute(
                 places, log, input_format, schema, multiline, order_by, files_per_batch, output_format, follow
             )
-        settings = {**route.settings(), PARTITIONS: str(lanes)}
+        tasks, spread = lanes, str(topology)
+        if topology == options.Topology.paper:
+            tasks = max(
+                detect_workers or PaperTopology.detect_workers,
+                repair_workers or PaperTopology.repair_workers,
+            )
+            spread += f", {coordination or PaperTopology.coordination}"
+        settings = {**route.settings(), PARTITIONS: str(tasks)}
         with spark_session(master, debug=debug, settings=settings) as session:
             remembered = Checkpoint(session, route.checkpoint)
             memory = remembered.read()
+            check_topology(memory, spread, route.checkpoint)
             opened = route.open(session, id, memory)
             given = lanes_of(memory, lanes, opened.stream.columns, route.checkpoint)
             placement = placed(opened.stream, loaded, rule_updates=updates, lanes=given)
@@ -237,9 +250,13 @@ def clean(
                 quarantine=True,
                 egress_partitions=opened.egress_partitions,
                 lanes=placement.to_lists(),
+                topology=str(topology),
+                detect_workers=detect_workers,
+                repair_workers=repair_workers,
+                coordination=None if coordination is None else str(coordination),
             )
             writer = opened.make_writer()
-            to_remember = replace(opened.memory, lanes=placement.to_lists())
+            to_remember = replace(opened.memory, lanes=placement.to_lists(), topology=spread)
             if memory != to_remember:
                 remembered.write(to_remember)
 

@@ -17,6 +17,7 @@ from ..update import RuleUpdate
 _INPUT = "Input"
 _CLEANING = "Cleaning"
 _SPARK = "Spark"
+_SPREAD = "Topology"
 
 
 class Format(StrEnum):
@@ -39,6 +40,22 @@ class Repair(StrEnum):
 
     by_class = "class"
     vote = "vote"
+
+
+class Topology(StrEnum):
+    """How the work is spread."""
+
+    fused = "fused"
+    paper = "paper"
+
+
+class Coordination(StrEnum):
+    """How repair workers learn of each other's links."""
+
+    hinge = "hinge"
+    basic = "basic"
+    dr = "dr"
+    ir = "ir"
 
 
 Rules = Annotated[
@@ -149,6 +166,45 @@ RuleUpdates = Annotated[
         metavar="FILE.jsonl",
         rich_help_panel=_CLEANING,
         show_default=False,
+    ),
+]
+TopologyOption = Annotated[
+    Topology,
+    typer.Option(
+        "--topology",
+        help="fused: one task has all rules and all state, which is fastest; "
+        "paper: detect workers and repair workers share the state.",
+        rich_help_panel=_SPREAD,
+    ),
+]
+DetectWorkers = Annotated[
+    int | None,
+    typer.Option(
+        "--detect-workers",
+        help="Over how many workers the paper's topology spreads cell groups.",
+        metavar="N",
+        rich_help_panel=_SPREAD,
+        show_default="2",
+    ),
+]
+RepairWorkers = Annotated[
+    int | None,
+    typer.Option(
+        "--repair-workers",
+        help="Over how many workers the paper's topology spreads cells.",
+        metavar="N",
+        rich_help_panel=_SPREAD,
+        show_default="2",
+    ),
+]
+CoordinationOption = Annotated[
+    Coordination | None,
+    typer.Option(
+        "--coordination",
+        help="How repair workers learn of each other's links: hinge: with the violations; basic, dr: from a "
+        "coordinator; ir: likewise, but a micro-batch late, which is not exact.",
+        rich_help_panel=_SPREAD,
+        show_default="hinge",
     ),
 ]
 Master = Annotated[

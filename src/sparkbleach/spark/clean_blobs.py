@@ -58,7 +58,7 @@ def _clean_sorted(
 ) -> list[list[RepairedColumn]]:
     """Clean batches in the order that columns say; return the repairs of each as it is."""
     table = pa.concat_batches([plain_columns(batch) for batch in batches])
-    order = _order(table, order_by)
+    order = order_of(table, order_by)
     if table.num_rows:  # a change of the schema says which columns are there for the order only
         events.let_happen()
     cells = table.drop_columns([name for name in order_by if name not in engine.schema.names])
@@ -109,7 +109,7 @@ def _between_positions(
     return parts
 
 
-def _order(table: pa.RecordBatch, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
+def order_of(table: pa.RecordBatch, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
     """Return the order of the rows; None if they are in order."""
     if len(order_by) == 1:
         column = table.column(order_by[0])

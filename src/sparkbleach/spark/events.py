@@ -10,12 +10,13 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from ..engine import Engine
 from ..errors import RuleError
+from ..rule import Rule
 from ..rulelog import ControlRecord, Outcome
 from ..stage.placement import Placement
 from ..update import RuleUpdate, check_live
@@ -27,11 +28,36 @@ Event = dict[str, Any]
 logger = logging.getLogger(__name__)
 
 
+class Ruled(Protocol):
+    """What rules come to and go from: an engine, or a sequencer."""
+
+    #: where the next tuple will be
+    position: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the stream."""
+
+    @property
+    def version(self) -> int:
+        """The version of the rule set."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules in force."""
+
+    def apply(self, update: RuleUpdate) -> None:
+        """Let a rule update take effect, or refuse it."""
+
+    def adopt_schema(self, schema: pa.Schema) -> None:
+        """Go on with another schema, or refuse it."""
+
+
 class Events:
     """The events of a micro-batch.
 
     Args:
-        engine: The engine that they happen to.
+        engine: What they happen to.
         coming: Events by position; those before the engine's position are past.
         plan: If given and it asks for control, outcomes are noted.
 
@@ -40,7 +66,7 @@ class Events:
         outcomes: What became of control records and scripted updates.
     """
 
-    def __init__(self, engine: Engine, coming: Iterable[Event] = (), plan: Plan | None = None) -> None:
+    def __init__(self, engine: Ruled, coming: Iterable[Event] = (), plan: Plan | None = None) -> None:
         self._engine = engine
         self._coming = [event for event in coming if event["at"] >= engine.position]
         self._plan = plan if plan and plan.control else None
@@ -63,7 +89,7 @@ class Events:
         try:
             if event["op"] == "schema":
                 self._engine.adopt_schema(schema_of(event["schema"]))
-            elif event["op"] == "lanes":
+            elif isinstance(self._engine, Engine) and event["op"] == "lanes":
                 self._engine.adopt_placement(Placement.from_lists(event["lanes"]))
             else:
                 self._engine.apply(RuleUpdate.from_dict(event))

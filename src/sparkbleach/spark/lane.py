@@ -20,7 +20,7 @@ from ..stage.placement import Placement, Share
 from ..update import difference
 from .blob import binary
 from .clean_blobs import ENGINE_THREADS, clean_blobs
-from .events import Event, Events, schema_of, text_of
+from .events import Event, Events, Ruled, schema_of, text_of
 from .ingress import ArrowFunction
 from .machine import Kind, keep, stored, take
 from .plan import REPORT, Plan
@@ -35,6 +35,9 @@ LANE_SCHEMA = (
     "lane int, number int, cells binary, rest binary, aside binary, repairs binary, control string, "
     f"{REPORT} string"
 )
+
+#: what may be given differently at a restart
+_CHANGEABLE = ("rules", "updates", "control")
 
 
 class LaneEngine:
@@ -69,7 +72,7 @@ class Lane(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
-        self.state = stored(handle)
+        self.state = stored(handle, "lane")
 
     def handleInputRows(  # noqa: N802 -- PySpark's name
         self,
@@ -80,11 +83,7 @@ class Lane(StatefulProcessor):
         """Clean the tuples of a micro-batch."""
         import pandas as pd
 
-        came = [row for frame in rows for row in frame.itertuples(index=False)]
-        blobs = [row for row in came if row.cells is not None]
-        blobs.sort(key=lambda blob: (blob.partition, blob.sequence))
-        records = [ControlRecord.read(row.number or "", row.control) for row in came if row.cells is None]
-        records.sort(key=lambda record: record.number)
+        blobs, records = arrived(rows)
         lane = self.plan.keys.index(key[0])
         messages, outcomes, report = self.process([blob.cells for blob in blobs], records, lane)
         carries = self.plan.carries(lane)
@@ -119,25 +118,31 @@ class Lane(StatefulProcessor):
         head = self.state.read_head()
         begins = head is None
         if head is None:
-            head = Head(str(uuid.uuid4()), _first(self.plan, lane), _config(self.plan))
+            head = Head(str(uuid.uuid4()), _first(self.plan, lane), config_of(self.plan))
         live = take(self.state, head, _ENGINES)
         engine = live.machine.engine
         if self.plan.control:
             _prepare_for_updates()
-        events = Events(engine, _config(self.plan)["updates"], self.plan)
-        changed = _begin(self.plan, head, engine, events)
-        if begins or changed or not head.config.get("control"):
-            events.start()
-        events.obey(records)
+        events = begin(self.plan, head, engine, records, begins=begins)
         messages = list(clean_blobs(engine, cells, self.plan.order_by, events))
         position, head.position = head.position, engine.position
-        head.config = _config(self.plan)
+        head.config = config_of(self.plan)
         told = {"order_by": list(self.plan.order_by), "events": events.happened}
         keep(self.state, head, live, Delta(told, cells), self.plan.snapshot_bytes)
         return messages, events.outcomes, report(engine, engine.position - position, events.outcomes)
 
     def close(self) -> None:
         """Do nothing: the engine stays."""
+
+
+def arrived(rows: Iterable[pd.DataFrame]) -> tuple[list[Any], list[ControlRecord]]:
+    """Return what came from the ingress: blobs in the order of the source, control records by number."""
+    came = [row for frame in rows for row in frame.itertuples(index=False)]
+    blobs = [row for row in came if row.cells is not None]
+    blobs.sort(key=lambda blob: (blob.partition, blob.sequence))
+    records = [ControlRecord.read(row.number or "", row.control) for row in came if row.cells is None]
+    records.sort(key=lambda record: record.number)
+    return blobs, records
 
 
 @cache
@@ -162,8 +167,8 @@ def static_lane(plan: Plan) -> ArrowFunction:
             for row in batch.to_pylist():
                 if engine is None:  # a partition has the rows of one lane
                     lane = plan.keys.index(row["lane"])
-                    engine = _new_engine(_first(plan, lane), _config(plan))
-                    events = Events(engine, _config(plan)["updates"])
+                    engine = _new_engine(_first(plan, lane), config_of(plan))
+                    events = Events(engine, config_of(plan)["updates"])
                 (message,) = clean_blobs(engine, [row["cells"]], (), events)
                 if not plan.carries(lane):
                     row["cells"] = None
@@ -189,7 +194,12 @@ def report(engine: Engine, n_tuples: int, outcomes: Sequence[Outcome] = ()) -> s
     told = {**engine.report(), "tuples": n_tuples, "updates": updates}
     if engine.share is not None:
         told["lanes"] = engine.share.placement.to_lists()
-    return f"{engine.position:019} {json.dumps(told)}"
+    return report_text(told)
+
+
+def report_text(told: dict[str, Any]) -> str:
+    """Return a report as text that begins with the position."""
+    return f"{told['position']:019} {json.dumps(told)}"
 
 
 def _new_engine(first: dict[str, Any], config: dict[str, Any]) -> Engine:
@@ -210,7 +220,8 @@ def _first(plan: Plan, lane: int) -> dict[str, Any]:
     return {"schema": text_of(plan.schema), "rules": [rule.to_dict() for rule in plan.rules], **share}
 
 
-def _config(plan: Plan) -> dict[str, Any]:
+def config_of(plan: Plan) -> dict[str, Any]:
+    """Return the options and rules that a checkpoint remembers."""
     return {
         "window": plan.window and [plan.window.size, plan.window.slide],
         "windowing": plan.windowing,
@@ -219,22 +230,44 @@ def _config(plan: Plan) -> dict[str, Any]:
         "updates": [update.to_dict() for update in plan.updates],
         "control": plan.control,
         "lanes": plan.n_lanes,
+        **(plan.paper.spread() if plan.paper else {}),
     }
 
 
-def _begin(plan: Plan, head: Head, engine: Engine, events: Events) -> bool:
+def begin(plan: Plan, head: Head, engine: Ruled, records: Iterable[ControlRecord], *, begins: bool) -> Events:
+    """Let all take effect that comes before the first tuple of a micro-batch; return the events.
+
+    Args:
+        plan: The options that are given now.
+        head: Where the stream is.
+        engine: What the events happen to.
+        records: Control records.
+        begins: Whether this is the first micro-batch of the stream.
+
+    Raises:
+        ConfigError: If an option differs that cannot change.
+    """
+    events = Events(engine, config_of(plan)["updates"], plan)
+    changed = _go_on(plan, head, engine, events)
+    if begins or changed or not head.config.get("control"):
+        events.start()
+    events.obey(records)
+    return events
+
+
+def _go_on(plan: Plan, head: Head, engine: Ruled, events: Events) -> bool:
     """Bring the engine to the rules and the schema that are given now; return whether that changed it.
 
     Raises:
         ConfigError: If an option differs that cannot change.
     """
-    given, known = _config(plan), {"lanes": 1, **head.config}
-    for option in ("window", "windowing", "repair", "lanes"):
-        if given[option] != known[option]:
+    given, known = config_of(plan), {"lanes": 1, **head.config}
+    for option in dict.fromkeys([*known, *given]):
+        if option not in _CHANGEABLE and given.get(option) != known.get(option):
+            made, asked = (_told(option, config.get(option)) for config in (known, given))
             raise ConfigError(
-                f"{option}: the checkpoint was made with {_told(known[option])}, "
-                f"not with {_told(given[option])}; "
-                f"go on with {_told(known[option])}, or begin with a new checkpoint"
+                f"{option}: the checkpoint was made with {made}, not with {asked}; "
+                f"go on with {made}, or begin with a new checkpoint"
             )
     past = [update for update in given["updates"] if update["at"] < head.position]
     if past != [update for update in known["updates"] if update["at"] < head.position]:
@@ -255,7 +288,8 @@ def _begin(plan: Plan, head: Head, engine: Engine, events: Events) -> bool:
         between.append({"at": engine.position, "op": "schema", "schema": text_of(plan.schema)})
     for change in [*changes[:n_before], *between]:
         events.happen(change)
-    _adopt_placement(plan, engine, events)
+    if isinstance(engine, Engine):
+        _adopt_placement(plan, engine, events)
     for change in changes[n_before:]:
         events.happen(change)
     return bool(changes or between)
@@ -289,7 +323,7 @@ def _lanes_told(placement: Placement, attribute: str) -> str:
     return "lane " + " and ".join(map(str, placement.lanes_of(attribute)))
 
 
-def _told(option: Any) -> str:
-    if option is None:
-        return "no window"
-    return f"{option[0]} tuples sliding by {option[1]}" if isinstance(option, list) else repr(option)
+def _told(option: str, value: Any) -> str:
+    if value is None:
+        return f"no {option}"
+    return f"{value[0]} tuples sliding by {value[1]}" if isinstance(value, list) else repr(value)

@@ -81,10 +81,10 @@ def cells_by_lane(
 
 
 @cache
-def lane_keys(n_lanes: int) -> tuple[int, ...]:
-    """Return the keys by which Spark tells lanes apart.
+def spread_keys(n_lanes: int) -> tuple[int, ...]:
+    """Return the keys by which Spark tells lanes, or the workers of a stage, apart.
 
-    In a shuffle to as many partitions as there are lanes, each has a partition of its own. The first one is
+    In a shuffle to as many partitions as there are of them, each has a partition of its own. The first one is
     always 0, so that a checkpoint of another number of lanes is noticed.
     """
     keys: dict[int, int] = {}
@@ -114,6 +114,8 @@ def joined_report(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if len(reports) == 1:
         return first
     for name in ("super_cells", "nbytes"):
+        if name not in first:  # the paper's workers do not know how many bytes they have
+            continue
         first[name] = sum(report[name] for report in reports)
     for name in ("violations", "repairs"):
         first[name] = {rule: sum(report[name][rule] for report in reports) for rule in first[name]}

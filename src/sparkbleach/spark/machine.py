@@ -28,6 +28,7 @@ _KEY = (
 )
 _DATA = StructType().add("data", BinaryType(), nullable=False)
 
+#: of how many queries a worker keeps all machines
 _LIVE_MAX = 8
 #: a micro-batch writes this much of a snapshot, or this multiple of its own delta: enough to end in time
 _SNAPSHOT_BYTES_PER_BATCH = 1 << 19
@@ -81,9 +82,9 @@ class Live(Generic[M]):
 _live: OrderedDict[str, Live[Any]] = OrderedDict()
 
 
-def stored(handle: StatefulProcessorHandle) -> MachineState:
+def stored(handle: StatefulProcessorHandle, name: str) -> MachineState:
     """Declare the state of a machine to Spark."""
-    return MachineState(handle.getMapState("lane", _KEY, _DATA))
+    return MachineState(handle.getMapState(name, _KEY, _DATA))
 
 
 def take(state: MachineState, head: Head, kind: Kind[M]) -> Live[M]:
@@ -117,7 +118,7 @@ def keep(
     live: Live[M],
     delta: Delta,
     snapshot_bytes: int,
-    live_max: int = _LIVE_MAX,
+    machines: int = 1,
 ) -> None:
     """Store what a machine has read in a micro-batch, and keep the machine in this worker.
 
@@ -127,7 +128,7 @@ def keep(
         live: The machine; it has taken the delta in.
         delta: What it has read.
         snapshot_bytes: How many bytes of deltas make a snapshot worth its while, at least.
-        live_max: How many machines to keep in this worker.
+        machines: How many machines the query has.
     """
     state.write_delta(head, delta)
     _write_snapshot(state, head, live, sum(map(len, delta.blobs)), snapshot_bytes)
@@ -135,7 +136,7 @@ def keep(
     state.write_head(head)
     live.sequence, live.token = head.sequence, head.token
     _live[head.stream] = live
-    while len(_live) > live_max:
+    while len(_live) > _LIVE_MAX * machines:
         _live.popitem(last=False)
 
 

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from ..config import Window
 from ..rule import Rule
+from ..stage.paper_topology import PaperTopology
 from ..stage.placement import ONE_LANE, Placement
 from ..update import RuleUpdate
-from .lanes import lane_keys
+from .lanes import spread_keys
 
 #: the column of a cleaned DataFrame that says what was changed in the row, and why
 REPAIRS = "_repairs"
@@ -46,6 +47,7 @@ class Plan:
         control: Whether control records are read, and the output has the column `_control`.
         corrupt: The column with the text of records that could not be read, if there is one.
         snapshot_bytes: How many bytes of deltas make a snapshot worth its while, at least.
+        paper: How the work is spread in the paper's topology; None for the fused one.
         placement: Which lane has which attributes.
         lane_cells: By lane: which of the cells it gets; all if there is one lane.
     """
@@ -64,6 +66,7 @@ class Plan:
     control: bool
     corrupt: str | None
     snapshot_bytes: int
+    paper: PaperTopology | None = None
     placement: Placement = ONE_LANE
     lane_cells: tuple[tuple[str, ...], ...] = ()
 
@@ -80,7 +83,7 @@ class Plan:
     @property
     def keys(self) -> tuple[int, ...]:
         """By lane: the key of its rows."""
-        return lane_keys(self.n_lanes)
+        return spread_keys(self.n_lanes)
 
     def cells_of(self, lane: int) -> tuple[str, ...]:
         """Return the columns that go to a lane."""

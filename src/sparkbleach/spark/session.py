@@ -39,8 +39,12 @@ SPARK_SETTINGS: dict[str, bool | float | int | str | None] = {
 }
 
 
-def check_session(df: DataFrame, n_lanes: int) -> None:
+def check_session(df: DataFrame, n_lanes: int | None) -> None:
     """Check that the session of a DataFrame can clean it.
+
+    Args:
+        df: The DataFrame.
+        n_lanes: How many lanes there are; None in the paper's topology, where any number will do.
 
     Raises:
         ConfigError: If a setting that is needed is missing.
@@ -54,6 +58,8 @@ def check_session(df: DataFrame, n_lanes: int) -> None:
             f"session: {_PROVIDER} is {conf.get(_PROVIDER)}, but the state needs {_ROCKSDB}; {remedy}"
         )
     n_partitions = int(conf.get(PARTITIONS) or 200)
+    if n_lanes is None:
+        return
     if n_partitions > max(_PARTITIONS_MAX, n_lanes):
         warnings.warn(
             f"session: {PARTITIONS} is {n_partitions}, and each micro-batch commits as many state stores, "

@@ -1,4 +1,4 @@
-"""The fused topology: ingress, one lane or several, egress, as transformations of a DataFrame."""
+"""Ingress, one lane or several or the paper's workers, egress, as transformations of a DataFrame."""
 
 from __future__ import annotations
 
@@ -19,21 +19,28 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from ..config import DEFAULT_WINDOW, Window
+from ..config import DEFAULT_WINDOW, Window, check_choice
 from ..engine import Engine, RuleLike
 from ..errors import ConfigError, RuleError, RuleWarning
 from ..rule import CheckedRule, Rule, check_rules, columns_read, is_plain
 from ..stage.audit import audit_schema
+from ..stage.paper_topology import PaperTopology
 from ..stage.placement import Placement
+from ..stage.rule_set import RuleSet
+from ..stage.sequencer import Sequencer
 from ..update import RuleUpdate, in_order
 from .egress import egress
+from .events import Ruled
 from .ingress import INGRESS_SCHEMA, control_rows, ingress
 from .lane import LANE_SCHEMA, Lane, static_lane
 from .lanes import Lanes, cells_by_lane, joined_report, placement_of
+from .paper.chain import chain
 from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, REPORT, Plan
 from .session import check_session
 
 OrderBy = str | Column | Sequence[str | Column]
+
+TOPOLOGIES = ("fused", "paper")
 
 #: under this name a query's progress has the report of the lane
 OBSERVATION = "sparkbleach"
@@ -60,6 +67,11 @@ def clean(
     lanes: Lanes = 1,
     observation: str | Observation = OBSERVATION,
     snapshot_bytes: int = _SNAPSHOT_BYTES,
+    topology: str = "fused",
+    detect_workers: int | None = None,
+    repair_workers: int | None = None,
+    coordination: str | None = None,
+    top: int | None = None,
 ) -> DataFrame:
     """Return the same rows, cleaned by the rules.
 
@@ -87,19 +99,40 @@ def clean(
             have is split by hash, which takes a single rule.
         observation: Under which name a query's progress has the lane's report.
         snapshot_bytes: The lane's state is written as a whole when it has read this much since the last time.
+        topology: `fused` (one lane has all rules and all state) or `paper` (detect workers and repair workers
+            share the state; for streaming DataFrames). The options below are for `paper`.
+        detect_workers: Over how many workers cell groups are spread; 2 if not given.
+        repair_workers: Over how many workers cells are spread; 2 if not given.
+        coordination: How repair workers learn of each other's links: `hinge` (the default), `basic`, `dr`, or
+            `ir`, which is not exact.
+        top: How many candidates a repair worker proposes for a cell; all, which is exact, if not given.
 
     Raises:
         RuleError: If a rule or a rule update is wrong or does not fit the schema.
         ConfigError: If another option, or a setting of the session, is wrong.
     """
+    paper = _paper(
+        df,
+        topology,
+        PaperTopology(window, windowing, repair),
+        detect_workers=detect_workers,
+        repair_workers=repair_workers,
+        coordination=coordination,
+        top=top,
+    )
     _check_control(df, control)
     schema = _arrow_schema(df.schema)
     updates = in_order(rule_updates)
     engine = Engine(schema, rules, id=id, window=window, windowing=windowing, repair=repair)
-    first, added, n_rules = _check_rules(engine, updates)
+    ruled = Sequencer(_quietly(schema, engine.rules, id)) if paper else engine
+    first, added, n_rules = _check_rules(ruled, updates)
     placement = placement_of(lanes, n_rules, schema)
-    check_session(df, len(placement.lanes))
+    check_session(df, None if paper else len(placement.lanes))
     if len(placement.lanes) > 1:
+        if paper:
+            raise ConfigError(
+                "lanes: they are for the fused topology; leave them out, or leave out topology='paper'"
+            )
         logger.info("lanes: %s", placement)
     checked = _checked([*first, *added], schema)
     read = columns_read(checked, schema) or [id]
@@ -123,6 +156,7 @@ def clean(
         control=control is not None,
         corrupt=corrupt if corrupt in df.columns else None,
         snapshot_bytes=snapshot_bytes,
+        paper=paper,
         placement=placement,
         lane_cells=cells_by_lane(placement, checked, cells, (*plain, *order)),
     )
@@ -139,14 +173,16 @@ def clean(
     blobs = df.mapInArrow(ingress(plan), INGRESS_SCHEMA)
     if control is not None:
         blobs = blobs.union(control_rows(control, plan.keys))
-    if df.isStreaming:
+    n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
+    if paper:
+        cleaned = chain(blobs, plan, paper, n_partitions)
+    elif df.isStreaming:
         grouped = blobs.groupBy("lane")
         cleaned = grouped.transformWithStateInPandas(Lane(plan), LANE_SCHEMA, "append", "none")
     else:
         in_turn = blobs.repartition(plan.n_lanes, "lane").sortWithinPartitions("partition", "sequence")
         cleaned = in_turn.mapInArrow(static_lane(plan), LANE_SCHEMA)
     cleaned = cleaned.observe(observation, *_latest_reports(plan.n_lanes))
-    n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
     if n_partitions > 1 or plan.n_lanes > 1:
         cleaned = cleaned.repartitionById(n_partitions, F.col("number") % n_partitions)
     return cleaned.mapInArrow(egress(plan), output_schema)
@@ -163,6 +199,31 @@ def audit(cleaned: DataFrame) -> DataFrame:
             f"audit: the DataFrame has no column {REPAIRS}; give what clean(…, audit=True) returned"
         )
     return cleaned.select(F.explode(REPAIRS).alias(REPAIRS)).select(f"{REPAIRS}.*")
+
+
+def _paper(df: DataFrame, topology: str, default: PaperTopology, **options: Any) -> PaperTopology | None:
+    """Return how the work is spread; None for the fused topology."""
+    given = {option: value for option, value in options.items() if value is not None}
+    if check_choice("topology", topology, TOPOLOGIES) == "paper":
+        if not df.isStreaming:
+            raise ConfigError(
+                "topology: 'paper' is for streaming DataFrames; clean a static one with topology='fused', "
+                "which gives the same rows"
+            )
+        return replace(default, **given)
+    for option in given:
+        raise ConfigError(
+            f"{option}: it is for the paper's topology, this is the fused one; "
+            "leave it out, or give topology='paper'"
+        )
+    return None
+
+
+def _quietly(schema: pa.Schema, rules: Iterable[Rule], id: str) -> RuleSet:
+    """Return a rule set without a warning: the engine has given it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuleWarning)
+        return RuleSet(schema, rules, id)
 
 
 def placed(
@@ -211,7 +272,7 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def _check_rules(
-    engine: Engine, updates: Sequence[RuleUpdate]
+    engine: Ruled, updates: Sequence[RuleUpdate]
 ) -> tuple[tuple[Rule, ...], list[Rule], Counter[str]]:
     """Check the rules of an engine and updates by having them all happen.
 

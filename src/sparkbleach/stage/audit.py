@@ -141,10 +141,10 @@ def decided_column(
     type: pa.DataType,
     attribute: str,
     rules: Sequence[LiveRule],
-    cells: Cells,
+    cells: Cells | None,
     constants: Constants | None,
     decisions: pa.RecordBatch,
-    position: int,
+    positions: NDArray[np.int64],
     version: int,
 ) -> tuple[RepairedColumn | None, NDArray[np.bool_]]:
     """Turn an aggregator's decisions on an attribute into new cells and the reasons for them.
@@ -153,27 +153,28 @@ def decided_column(
         type: The attribute's type.
         attribute: Its name.
         rules: Its rules, earlier ones first.
-        cells: The cells of the batch, as they came.
+        cells: The cells of the batch, as they came; None if no rule has a constant.
         constants: What pattern tableaux say.
-        decisions: Messages about tuples of the batch only.
-        position: Where the batch begins in the stream.
+        decisions: Messages about tuples of the batch only, by position.
+        positions: Those of the tuples of the batch, ascending.
         version: The version of the rule set.
 
     Returns:
         The repairs, and by tuple and rule whether it is violated.
     """
-    n = cells.constant.size
-    decided = decisions.column("position").to_numpy() - position
+    n = positions.size
+    constant = np.full(n, NO_CONSTANT, np.uint8) if cells is None else cells.constant
+    decided = np.searchsorted(positions, decisions.column("position").to_numpy())
     violated = np.zeros((n, len(rules)), np.bool_)
     serials = decisions.column("violated")
     which_rule = np.searchsorted([live.serial for live in rules], serials.flatten().to_numpy())
     violated[np.repeat(decided, np.diff(serials.offsets.to_numpy())), which_rule] = True
-    if cells.broken.size:
+    if cells is not None and cells.broken.size:
         violated |= cells.broken.T
     changed = np.zeros(n, np.bool_)
     changed[decided] = decisions.column("changed").to_numpy(zero_copy_only=False)
-    changed &= cells.constant == NO_CONSTANT
-    rows = np.flatnonzero(changed | (cells.constant == CONSTANT_BROKEN))
+    changed &= constant == NO_CONSTANT
+    rows = np.flatnonzero(changed | (constant == CONSTANT_BROKEN))
     if not rows.size:
         return None, violated
     by_constant = ~changed[rows]
@@ -202,7 +203,7 @@ def decided_column(
         "overruled": overruled,
     }
     column = RepairedColumn(
-        attribute, version, True, rows, rows + position, new, pa.RecordBatch.from_pydict(why)
+        attribute, version, True, rows, positions[rows], new, pa.RecordBatch.from_pydict(why)
     )
     return column, violated
 

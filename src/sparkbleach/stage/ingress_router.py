@@ -25,14 +25,14 @@ class IngressRouter:
         self.detect_workers = detect_workers
         self.tell_hinges = tell_hinges
 
-    def process(self, applied: Mapping[str, AppliedRules], position: int) -> list[Envelope]:
-        """Route the tuples of a batch whose first tuple is at `position`."""
+    def process(self, applied: Mapping[str, AppliedRules], positions: NDArray[np.int64]) -> list[Envelope]:
+        """Route the tuples of a batch, which are at these positions."""
         sent = []
         for attribute, rules in applied.items():
-            sent += self._route(attribute, rules, position)
+            sent += self._route(attribute, rules, positions)
         return sent
 
-    def _route(self, attribute: str, rules: AppliedRules, position: int) -> list[Envelope]:
+    def _route(self, attribute: str, rules: AppliedRules, positions: NDArray[np.int64]) -> list[Envelope]:
         cells = rules.cells
         applies = np.ascontiguousarray(cells.applies.T)
         lengths = applies.sum(axis=1, dtype=np.int64)
@@ -46,7 +46,7 @@ class IngressRouter:
         lengths = lengths[which]
         groups = joined(flat, lengths)
         value = canonical(cells.column).take(pa.array(which))
-        positions = which + position
+        positions = positions[which]
         tuples = pa.RecordBatch.from_arrays(
             [pa.array(positions), groups, value], schema=tuples_schema(value.type)
         )

@@ -343,3 +343,17 @@ def rows(names: Sequence[str], found: Sequence[tuple[Any, ...]], schema: pa.Sche
     columns = zip(*found, strict=True) if found else [()] * len(names)
     arrays = [pa.array(column, schema.field(name).type) for name, column in zip(names, columns, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def written(batch: pa.RecordBatch) -> pa.Buffer:
+    """Return a record batch as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def read(data: pa.Buffer | bytes) -> pa.RecordBatch:
+    """Return the record batch in these bytes."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_next_batch()

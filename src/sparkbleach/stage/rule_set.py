@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..condition import Conditions
-from ..errors import RuleError, RuleWarning
+from ..errors import RuleError, RuleWarning, SchemaError
 from ..kernel.clean import Cells
-from ..rule import Rule, check_not_id, check_rules
+from ..rule import CheckedRule, Rule, check_not_id, check_rules, columns_read
+from ..update import RuleUpdate
 from .apply import BatchColumns, Constants, LiveRule, apply_rules
 from .encode import plain_columns
 
@@ -58,6 +59,28 @@ class RuleSet:
         """The live rules, earlier ones first."""
         return list(self._live.values())
 
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The live rules, as they were given."""
+        return tuple(live.checked.rule for live in self._live.values())
+
+    @property
+    def by_attribute(self) -> dict[str, list[LiveRule]]:
+        """The live rules by RHS attribute, in the order of the schema."""
+        found: dict[str, list[LiveRule]] = {}
+        for live in self._live.values():
+            found.setdefault(live.checked.rule.rhs, []).append(live)
+        return {name: found[name] for name in self.schema.names if name in found}
+
+    @property
+    def with_constants(self) -> list[str]:
+        """The RHS attributes for which a pattern tableau has a constant."""
+        return [
+            name
+            for name, rules in self.by_attribute.items()
+            if any(live.checked.constant_rows for live in rules)
+        ]
+
     def copy(self) -> RuleSet:
         """Return a rule set that changes by itself."""
         other = copy(self)
@@ -87,20 +110,50 @@ class RuleSet:
         self.version += 1
         return serial
 
-    def apply(self, batch: pa.RecordBatch) -> dict[str, AppliedRules]:
-        """Find the groups of all cells of a batch, by RHS attribute in the order of the schema."""
+    def change(self, update: RuleUpdate) -> int | None:
+        """Let a rule update take effect; return the serial number of the rule if it deletes one.
+
+        Raises:
+            RuleError: If it is refused; nothing is changed.
+        """
+        if update.delete is not None:
+            return self.delete(update.delete)
+        if update.rule is None:
+            raise RuleError(f"{update.place}: there are no shadow rules here; delete and add the rule")
+        self.add(update.rule)
+        return None
+
+    def adopt_schema(self, schema: pa.Schema, position: int) -> None:
+        """Go on with another schema from a position on.
+
+        Raises:
+            SchemaError: If a column that is read is gone or of another type; nothing is changed.
+        """
+        checked = rechecked([live.checked for live in self.live], self.schema, schema, self.id, position)
+        self.schema = schema
+        self._live = {
+            live.id: LiveRule(rule, live.serial) for live, rule in zip(self.live, checked, strict=True)
+        }
+        self._bind_conditions()
+
+    def apply(
+        self, batch: pa.RecordBatch, attributes: Sequence[str] | None = None
+    ) -> dict[str, AppliedRules]:
+        """Find the groups of all cells of a batch, by RHS attribute in the order of the schema.
+
+        Args:
+            batch: The tuples.
+            attributes: Which RHS attributes to look at; None for all.
+        """
         holds = {}
         if self._conditional:
             masks = self._conditions.evaluate(plain_columns(batch.select(self._condition_columns)))
             holds = {live.id: mask for live, mask in zip(self._conditional, masks, strict=True)}
         columns = BatchColumns(batch)
-        by_attribute: dict[str, list[LiveRule]] = {}
-        for live in self._live.values():
-            by_attribute.setdefault(live.checked.rule.rhs, []).append(live)
         return {
-            name: AppliedRules(by_attribute[name], *apply_rules(columns, name, by_attribute[name], holds))
-            for name in self.schema.names
-            if name in by_attribute
+            name: AppliedRules(rules, *apply_rules(columns, name, rules, holds))
+            for name, rules in self.by_attribute.items()
+            if attributes is None or name in attributes
         }
 
     def _add(self, rules: Sequence[Rule]) -> None:
@@ -109,7 +162,7 @@ class RuleSet:
             if rule.is_shadow:
                 raise RuleError(
                     f"rule {rule.id!r}, mode: shadow rules are not supported here; add it as a live rule, "
-                    "or clean with one lane"
+                    "or clean with the fused topology"
                 )
         for checked in check_rules(rules, self.schema, live=[live.checked.rule for live in self.live]):
             self._live[checked.rule.id] = LiveRule(checked, self._next_serial)
@@ -149,3 +202,36 @@ class RuleSet:
         loaded.version, loaded._next_serial = version, next_serial
         loaded._bind_conditions()
         return loaded
+
+
+def rechecked(
+    rules: Sequence[CheckedRule], old: pa.Schema, new: pa.Schema, id: str | None, position: int
+) -> tuple[CheckedRule, ...]:
+    """Return rules as they are under another schema, which must have all that they and the id read.
+
+    Raises:
+        SchemaError: If a column that is read is gone or of another type.
+    """
+    if not isinstance(new, pa.Schema):
+        raise SchemaError(f"schema: {type(new).__name__} is not a schema; give a pyarrow.Schema")
+    place = f"schema from position {position} on"
+    for name in columns_read(rules, old, id):
+        kind = old.field(name).type
+        found = [new.field(at).type for at in new.get_all_field_indices(name)]
+        if found != [kind]:
+            now = " and ".join(map(str, found)) or "gone"
+            raise SchemaError(
+                f"{place}: column {name!r}, which a rule or the id reads, was {kind} and is {now}; "
+                "keep it as it was, or delete the rules that read it before"
+            )
+    try:
+        return check_quietly([checked.rule for checked in rules], new)
+    except RuleError as error:
+        raise SchemaError(f"{place}: {error}") from error
+
+
+def check_quietly(rules: Sequence[Rule], schema: pa.Schema) -> tuple[CheckedRule, ...]:
+    """Check rules without a warning: it was given when they came."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuleWarning)
+        return check_rules(rules, schema)

@@ -1,0 +1,1 @@
+"""The paper's topology as stages of a streaming query."""

@@ -1,0 +1,123 @@
+"""The aggregator as a stateful operator: blobs, claims and proposals in, blobs and repairs out.
+
+What it sends is what a lane sends, so that the egress is the same. Its state is the counts in the report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from ...stage.aggregator import Aggregator
+from ...stage.messages import CLAIMS, PROPOSALS
+from ...stage.paper_topology import uncollected
+from ...stage.tally import Tally
+from ..blob import unpack
+from ..lane import report_text
+from ..plan import REPORT as REPORT_COLUMN
+from ..plan import Plan
+from ..repairs import pack_repairs
+from ..worker import settle
+from .parts import parts_of, rules_of
+from .rows import BLOB, COUNTS, OUTCOME, REPORT, Row, envelopes_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+
+class AggregatorOperator(StatefulProcessor):
+    """Decides on violating cells, and sends blobs on with their repairs."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state."""
+        self.counts: Any = handle.getValueState("counts", "text string")
+
+    def handleInputRows(  # noqa: N802 -- PySpark's name
+        self,
+        key: Any,  # noqa: ARG002
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,  # noqa: ARG002
+    ) -> Iterator[pd.DataFrame]:
+        """Decide on the cells of a micro-batch."""
+        import pandas as pd
+
+        came: dict[str, list[Any]] = {}
+        for frame in rows:
+            for row in frame.itertuples(index=False):
+                came.setdefault(row.kind, []).append(row)
+        blobs = sorted(came.get(BLOB, ()), key=lambda blob: blob.number)
+        messages, report = self.process(came, blobs)
+        for blob, message in zip(blobs, messages, strict=True):
+            yield pd.DataFrame(
+                {
+                    "lane": [0],
+                    "number": [blob.number],
+                    "cells": [blob.data],
+                    "rest": [blob.rest],
+                    "aside": [blob.aside],
+                    "repairs": [message and message.to_pybytes()],
+                    "control": [None],
+                    REPORT_COLUMN: [report],
+                }
+            )
+        nothing = {name: [None] for name in ("cells", "rest", "aside", "repairs")}
+        for row in came.get(OUTCOME, ()):
+            yield pd.DataFrame(
+                {
+                    "lane": [0],
+                    "number": [row.number],
+                    **nothing,
+                    "control": [row.note],
+                    REPORT_COLUMN: [report],
+                }
+            )
+        settle()
+
+    def process(self, came: dict[str, list[Any]], blobs: list[Row]) -> tuple[list[pa.Buffer | None], str]:
+        """Decide on the cells of a micro-batch; return the repairs of each blob, and the report."""
+        stored = self.counts.get()
+        state: dict[str, Any] = json.loads(stored[0]) if stored else {"tally": [], "messages": 0}
+        tally = Tally.load(state["tally"])
+        with uncollected():
+            decided = Aggregator().process(envelopes_of([*came.get(CLAIMS, ()), *came.get(PROPOSALS, ())]))
+        decisions = {envelope.attribute: envelope.batch for envelope in decided}
+        messages = [self._repair(blob, decisions, tally) for blob in blobs]
+        counts = Counter(coordination_messages=state["messages"])
+        for row in came.get(COUNTS, ()):
+            counts.update(json.loads(row.note))
+        (told,) = (json.loads(row.note) for row in came[REPORT])
+        live_rules = rules_of(self.plan.schema, told.pop("rules")).live
+        state = {"tally": tally.save(live_rules), "messages": counts["coordination_messages"]}
+        self.counts.update((json.dumps(state),))
+        report = {
+            **told,
+            "rules": [live.id for live in live_rules],
+            "violations": tally.violations(live_rules),
+            "repairs": tally.repairs(live_rules),
+            "super_cells": counts["super_cells"],
+            "coordination_messages": counts["coordination_messages"],
+        }
+        return messages, report_text(report)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _repair(self, blob: Row, decisions: dict[str, pa.RecordBatch], tally: Tally) -> pa.Buffer | None:
+        """Return the repairs of a blob."""
+        repaired = []
+        for part in parts_of(self.plan, blob, unpack(blob.data or b"")):
+            applied = part.rules.apply(part.batch, part.rules.with_constants)
+            columns = tally.repair(part.rules, applied, decisions, part.positions)
+            repaired += [replace(column, rows=part.rows[column.rows]) for column in columns]
+        names = self.plan.schema.names
+        return pack_repairs(sorted(repaired, key=lambda column: names.index(column.attribute)))

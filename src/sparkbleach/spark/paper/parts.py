@@ -1,0 +1,70 @@
+"""A blob, cut where rules change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...stage.audit import take_rows
+from ...stage.rule_set import RuleSet
+from ..plan import Plan
+from .rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Tuples of a blob that are read by the same rules.
+
+    Attributes:
+        rules: The rules.
+        batch: The tuples, by position.
+        rows: Their places in the blob.
+        positions: Their positions in the stream, ascending.
+    """
+
+    rules: RuleSet
+    batch: pa.RecordBatch
+    rows: NDArray[np.int64]
+    positions: NDArray[np.int64]
+
+
+def note_of(first: int, segments: list[tuple[int, int, str]]) -> str:
+    """Return the note of a blob.
+
+    Args:
+        first: The position of its first tuple, if the others follow.
+        segments: First position, end, and the rules as `RuleSet.save` gives them, in JSON.
+    """
+    return json.dumps({"first": first, "segments": segments})
+
+
+def parts_of(plan: Plan, blob: Row, batch: pa.RecordBatch) -> Iterator[Part]:
+    """Yield the parts of a blob whose cells are this batch."""
+    note = json.loads(blob.note or "")
+    if blob.positions is None:
+        positions = np.arange(note["first"], note["first"] + batch.num_rows)
+        order = np.arange(batch.num_rows)
+    else:
+        given = np.frombuffer(blob.positions, np.int64)
+        order = np.argsort(given)
+        positions = given[order]
+        batch = take_rows(batch, order)
+    for first, end, rules in note["segments"]:
+        begin, stop = np.searchsorted(positions, [first, end])
+        if begin < stop:
+            part = batch.slice(begin, stop - begin)
+            yield Part(rules_of(plan.schema, rules), part, order[begin:stop], positions[begin:stop])
+
+
+@lru_cache(maxsize=32)
+def rules_of(schema: pa.Schema, saved: str) -> RuleSet:
+    """Return the rules in a text; copy them before you change them."""
+    told: dict[str, Any] = json.loads(saved)
+    return RuleSet.load(schema, None, **told)

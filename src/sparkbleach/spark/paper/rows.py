@@ -1,0 +1,129 @@
+"""What travels between stages: rows, each addressed to a stage and a worker of it.
+
+The query is one chain of stages. A stage takes the rows that are addressed to it and lets all others pass.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...stage.messages import Envelope, read, written
+from ..ingress import ArrowFunction
+from ..worker import settle
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The stages, in their order.
+INGRESS_ROUTER = "ingress router"
+DETECT = "detect"
+EGRESS_ROUTER = "egress router"
+LINK = "link"
+COORDINATOR = "coordinator"
+REPAIR = "repair"
+AGGREGATOR = "aggregator"
+
+# Kinds of rows beside those of messages.
+BLOB = "blob"  #: tuples, and in `note` which rules read them
+OUTCOME = "outcome"  #: to the aggregator: what became of a rule update
+REPORT = "report"  #: to the aggregator: what is known of the micro-batch before it is cleaned
+COUNTS = "counts"  #: to the aggregator: numbers to add up for the report
+
+#: the column that says through which worker of a stage a row goes, be it for this stage or not
+KEY = "key"
+
+ROW_SCHEMA = (
+    "stage string, worker int, kind string, attribute string, data binary, number int, rest binary, "
+    "aside binary, positions binary, note string"
+)
+
+
+class Row(NamedTuple):
+    """A row of the DataFrame between two stages.
+
+    Attributes:
+        stage: Which stage it is for.
+        worker: Which worker of the stage.
+        kind: What it is.
+        attribute: What a message is about.
+        data: Messages, or the cells of a blob, as an Arrow stream.
+        number: Of a blob or an outcome: its place in the micro-batch.
+        rest: Of a blob: the columns that no rule reads.
+        aside: Of a blob: the rows that were set aside.
+        positions: Of a blob: where its tuples are in the stream; null if one after the other.
+        note: Anything else, as JSON.
+    """
+
+    stage: str
+    worker: int
+    kind: str
+    attribute: str = ""
+    data: bytes | None = None
+    number: int = 0
+    rest: bytes | None = None
+    aside: bytes | None = None
+    positions: bytes | None = None
+    note: str | None = None
+
+
+_TYPES = [pa.string(), pa.int32(), pa.string(), pa.string(), pa.binary(), pa.int32()]
+_TYPES += [pa.binary(), pa.binary(), pa.binary(), pa.string()]
+
+
+def addressed(stage: str, envelope: Envelope) -> Row:
+    """Return an envelope as a row for the worker that it is to."""
+    return Row(stage, envelope.to, envelope.kind, envelope.attribute, written(envelope.batch).to_pybytes())
+
+
+def by_attribute(stage: str, envelope: Envelope) -> Row:
+    """Return an envelope as a row for a stage without state, whose workers share the attributes."""
+    number = zlib.crc32(envelope.attribute.encode()) >> 1
+    return addressed(stage, envelope._replace(to=number))
+
+
+def envelopes_of(rows: Iterable[Any]) -> list[Envelope]:
+    """Return the envelopes in rows."""
+    return [Envelope(row.kind, row.worker, row.attribute, read(row.data)) for row in rows]
+
+
+def in_order(rows: Iterable[Any]) -> list[Any]:
+    """Return messages in an order that does not depend on how they came."""
+    return sorted(rows, key=lambda row: (row.kind, row.attribute, row.data))
+
+
+def frame_of(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return rows as a stateful operator yields them."""
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=Row._fields)
+
+
+def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Return rows as an Arrow batch."""
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, type) for column, type in zip(columns, _TYPES, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=Row._fields)
+
+
+def stateless(stage: str, process: Callable[[list[Row]], list[Row]]) -> ArrowFunction:
+    """Return a stage without state: it takes the rows that are for it together, and lets others pass."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mine: list[Row] = []
+        for batch in batches:
+            own = pc.equal(batch.column("stage"), stage)
+            others = batch.filter(pc.invert(own))
+            if others.num_rows:
+                yield others
+            mine += [Row(**row) for row in batch.filter(own).to_pylist()]
+        sent = process(mine) if mine else []
+        if sent:
+            yield batch_of(sent)
+        settle()
+
+    return run

@@ -1,0 +1,173 @@
+"""The sequencer as a stateful operator: blobs in; blobs with positions and rules, and clocks, out."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from ...rulelog import ControlRecord, Outcome
+from ...stage.encode import plain_columns
+from ...stage.messages import CLOCK, Clock, Envelope
+from ...stage.paper_topology import PaperTopology
+from ...stage.rule_set import RuleSet
+from ...stage.sequencer import Sequencer
+from ..blob import unpack
+from ..clean_blobs import order_of
+from ..events import schema_of, text_of
+from ..lane import arrived, begin, config_of
+from ..machine import stored
+from ..plan import Plan
+from ..state import Head
+from ..worker import settle
+from .parts import note_of, rules_of
+from .rows import (
+    AGGREGATOR,
+    BLOB,
+    DETECT,
+    INGRESS_ROUTER,
+    LINK,
+    OUTCOME,
+    REPAIR,
+    REPORT,
+    Row,
+    addressed,
+    frame_of,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+
+@dataclass(frozen=True, slots=True)
+class Sequenced:
+    """A micro-batch whose tuples have positions.
+
+    Attributes:
+        positions: Those of each blob.
+        segments: First position, end, and rules: where rules are the same.
+        clock: What every worker must know.
+        outcomes: What became of rule updates.
+        report: What is known of the micro-batch before it is cleaned.
+    """
+
+    positions: list[NDArray[np.int64]]
+    segments: list[tuple[int, int, str]]
+    clock: Clock
+    outcomes: list[Outcome]
+    report: dict[str, Any]
+
+
+class SequencerOperator(StatefulProcessor):
+    """Gives tuples their positions, and lets rules change between them."""
+
+    def __init__(self, plan: Plan, topology: PaperTopology) -> None:
+        self.plan = plan
+        self.topology = topology
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state."""
+        self.state = stored(handle, "sequencer")
+
+    def handleInputRows(  # noqa: N802 -- PySpark's name
+        self,
+        key: Any,  # noqa: ARG002
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,  # noqa: ARG002
+    ) -> Iterator[pd.DataFrame]:
+        """Put the tuples of a micro-batch in order."""
+        blobs, records = arrived(rows)
+        done = self.process([blob.cells for blob in blobs], records)
+        for number, (blob, positions) in enumerate(zip(blobs, done.positions, strict=True)):
+            first, last = int(positions.min()), int(positions.max())
+            note = note_of(first, [one for one in done.segments if one[0] <= last and one[1] > first])
+            given = positions.tobytes() if self.plan.order_by else None
+            row = Row(
+                INGRESS_ROUTER, number, BLOB, "", blob.cells, number, blob.rest, blob.aside, given, note
+            )
+            yield frame_of([row])
+        yield frame_of([*self._ticks(done.clock), *_told(done, len(blobs))])
+        settle()
+
+    def process(self, cells: Sequence[bytes], records: Sequence[ControlRecord] = ()) -> Sequenced:
+        """Let control records take effect, count the tuples of a micro-batch, and store how far it is."""
+        plan = self.plan
+        head = self.state.read_head()
+        begins = head is None
+        if head is None:
+            rules = RuleSet(plan.schema, plan.rules)
+            head = Head(str(uuid.uuid4()), _saved(rules), config_of(plan))
+        known = rules_of(schema_of(head.first["schema"]), head.first["rules"])
+        sequencer = Sequencer(known.copy(), head.position)
+        events = begin(plan, head, sequencer, records, begins=begins)
+        positions = _positions(cells, plan.order_by, sequencer.position)
+        last = sequencer.position + sum(part.size for part in positions)
+        segments = []
+        while sequencer.position < last:
+            events.let_happen()
+            end = last if events.next_at is None else min(events.next_at, last)
+            segments.append((sequencer.position, end, _saved(sequencer.rule_set)["rules"]))
+            sequencer.position = end
+        report = {
+            "position": sequencer.position,
+            "version": sequencer.version,
+            "rules": _saved(sequencer.rule_set)["rules"],
+            "tuples": sequencer.position - head.position,
+            "updates": [str(outcome) for outcome in events.outcomes],
+        }
+        head.first, head.config = _saved(sequencer.rule_set), config_of(plan)
+        head.position = sequencer.position
+        head.sequence += 1
+        self.state.write_head(head)
+        return Sequenced(positions, segments, sequencer.tick(), events.outcomes, report)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _ticks(self, clock: Clock) -> list[Row]:
+        """Return the clock for every worker: a link worker passes it on to its repair worker."""
+        topology = self.topology
+        repairs = LINK if topology.link_workers else REPAIR
+        return [
+            addressed(stage, Envelope(CLOCK, worker, "", clock.batch()))
+            for stage, n in ((DETECT, topology.detect_workers), (repairs, topology.repair_workers))
+            for worker in range(n)
+        ]
+
+
+def _told(done: Sequenced, number: int) -> list[Row]:
+    """Return what the aggregator has to tell."""
+    report = Row(AGGREGATOR, 0, REPORT, note=json.dumps(done.report))
+    outcomes = [
+        Row(AGGREGATOR, 0, OUTCOME, number=n, note=outcome.to_json())
+        for n, outcome in enumerate(done.outcomes, number)
+    ]
+    return [report, *outcomes]
+
+
+def _saved(rules: RuleSet) -> dict[str, Any]:
+    return {"schema": text_of(rules.schema), "rules": json.dumps(rules.save())}
+
+
+def _positions(cells: Sequence[bytes], order_by: tuple[str, ...], first: int) -> list[NDArray[np.int64]]:
+    """Return the positions of the tuples in blobs: in their order, or in that of columns."""
+    batches = [unpack(blob) for blob in cells]
+    ends = np.cumsum([batch.num_rows for batch in batches], dtype=np.int64)
+    if not batches:
+        return []
+    place = np.arange(first, first + ends[-1])
+    if order_by:
+        order = order_of(
+            pa.concat_batches([plain_columns(batch.select(order_by)) for batch in batches]), order_by
+        )
+        if order is not None:
+            place[order] = place.copy()
+    return np.split(place, ends[:-1])

@@ -1,0 +1,152 @@
+"""Workers with state as stateful operators, keyed by their number."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from ...stage.messages import Envelope, read, written
+from ...stage.paper_topology import PaperTopology, Worker, uncollected
+from ...stage.repair_worker import RepairWorker
+from ..lanes import spread_keys
+from ..machine import Kind, keep, stored, take
+from ..state import Delta, Head
+from ..worker import settle
+from .rows import (
+    AGGREGATOR,
+    COORDINATOR,
+    COUNTS,
+    DETECT,
+    EGRESS_ROUTER,
+    LINK,
+    REPAIR,
+    Row,
+    addressed,
+    by_attribute,
+    frame_of,
+    in_order,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+
+class KeptWorker:
+    """A worker, as a machine whose state can be kept."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+
+    def process(self, envelopes: Iterable[Envelope]) -> list[Envelope]:
+        """Take in the messages of a micro-batch."""
+        with uncollected():
+            return self.worker.process(envelopes)
+
+    def take_in(self, delta: Delta) -> None:
+        """Take in the messages of a micro-batch once more."""
+        kinds = delta.told["envelopes"]
+        self.process(
+            Envelope(kind, 0, attribute, read(data))
+            for (kind, attribute), data in zip(kinds, delta.blobs, strict=True)
+        )
+
+    def snapshot_parts(self) -> tuple[bytes, list[NDArray[Any]]]:
+        """Return all state: the names of record batches, and their bytes."""
+        saved = self.worker.save()
+        return json.dumps(list(saved)).encode(), [
+            np.frombuffer(written(batch), np.uint8) for batch in saved.values()
+        ]
+
+    def restore(self, header: bytes, arrays: list[NDArray[Any]]) -> KeptWorker:
+        """Go on from the parts of a snapshot."""
+        batches = [read(pa.py_buffer(array)) for array in arrays]
+        self.worker.load(dict(zip(json.loads(header), batches, strict=True)))
+        return self
+
+
+class WorkerOperator(StatefulProcessor):
+    """The workers of a stage; each of them is a key.
+
+    Args:
+        stage: Which stage.
+        workers: How many there are.
+        topology: How they are made.
+        snapshot_bytes: As in the plan.
+    """
+
+    def __init__(self, stage: str, workers: int, topology: PaperTopology, snapshot_bytes: int) -> None:
+        self.stage = stage
+        self.workers = workers
+        self.topology = topology
+        self.snapshot_bytes = snapshot_bytes
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state."""
+        self.state = stored(handle, "worker")
+
+    def handleInputRows(  # noqa: N802 -- PySpark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,  # noqa: ARG002
+    ) -> Iterator[pd.DataFrame]:
+        """Take the messages of a micro-batch to a worker, and let other rows pass."""
+        mine: list[Any] = []
+        for frame in rows:
+            own = frame["stage"] == self.stage
+            if not own.all():
+                yield frame.loc[~own, list(Row._fields)]
+            mine += frame[own].itertuples(index=False)
+        if mine:
+            sent = self.process(spread_keys(self.workers).index(key[0]), mine)
+            if sent:
+                yield frame_of(sent)
+        settle()
+
+    def process(self, number: int, rows: Sequence[Any]) -> list[Row]:
+        """Have a worker take in its messages, and store them; return what it sends."""
+        rows = in_order(rows)
+        head = self.state.read_head() or Head(str(uuid.uuid4()), {}, {})
+        kind = Kind(
+            lambda _: self._new_worker(),
+            lambda header, arrays: self._new_worker().restore(header, arrays),
+        )
+        live = take(self.state, head, kind)
+        sent = live.machine.process(
+            [Envelope(row.kind, number, row.attribute, read(row.data)) for row in rows]
+        )
+        told = {"envelopes": [[row.kind, row.attribute] for row in rows]}
+        delta = Delta(told, [row.data for row in rows])
+        keep(self.state, head, live, delta, self.snapshot_bytes, self.topology.machines)
+        return self._addressed(number, rows, sent, live.machine.worker)
+
+    def close(self) -> None:
+        """Do nothing: the worker stays."""
+
+    def _addressed(self, number: int, rows: Sequence[Any], sent: list[Envelope], worker: Worker) -> list[Row]:
+        """Return what a worker sends as rows for the stages that come later."""
+        if self.stage == DETECT:
+            return [by_attribute(EGRESS_ROUTER, envelope) for envelope in sent]
+        if self.stage == LINK:
+            # What came goes on to the other half of the repair worker, the clock included.
+            passed = [Row(REPAIR, number, row.kind, row.attribute, row.data) for row in rows]
+            return passed + [by_attribute(COORDINATOR, envelope) for envelope in sent]
+        counts = {"super_cells": worker.n_super_cells} if isinstance(worker, RepairWorker) else {}
+        told = Row(AGGREGATOR, 0, COUNTS, note=json.dumps(counts))
+        return [told, *(addressed(AGGREGATOR, envelope) for envelope in sent)]
+
+    def _new_worker(self) -> KeptWorker:
+        make: dict[str, Callable[[], Worker]] = {
+            DETECT: self.topology.detect_worker,
+            LINK: self.topology.link_worker,
+            REPAIR: self.topology.repair_worker,
+        }
+        return KeptWorker(make[self.stage]())

@@ -1,0 +1,186 @@
+"""The paper's topology on Spark gives what the engine gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+import sparkbleach
+from sparkbleach import ConfigError, RuleError, Window, clean
+from tests.spark.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
+from tests.spark.test_control import FILE_TUPLES, TABLE, Stream, same_times
+from tests.spark.test_topology import results, run
+from tests.spark.test_topology import stream as stream
+
+UPDATES = [
+    {"at": 100, "op": "delete", "id": "client_city"},
+    {"at": 250, "op": "add", "rule": "day_city: day -> city"},
+    {"at": 401, "op": "delete", "id": "zip_rate"},
+    {"at": 401, "op": "add", "rule": {"id": "zip_rate", "lhs": ["client"], "rhs": "rate"}},
+]
+
+
+@pytest.fixture
+def two_partitions(spark: SparkSession) -> Any:
+    """Have workers of a stage run in two tasks."""
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "partitions", "updates", "options"),
+    [
+        ([250, 1, 349], 2, UPDATES, {"repair_workers": 3}),
+        ([300, 300], 1, UPDATES, {"coordination": "basic", "detect_workers": 1}),
+        ([200, 400], 2, (), {"coordination": "dr", "windowing": "basic", "window": Window(150, 50)}),
+        ([599, 1], 3, (), {"coordination": "ir", "repair_workers": 1, "window": None}),
+        ([300, 300], 2, UPDATES, {"coordination": "dr", "repair": "vote"}),
+    ],
+)
+def test_a_stream_is_cleaned_as_by_the_engine(
+    tmp_path: Path,
+    stream: Callable[..., DataFrame],
+    two_partitions: None,
+    sizes: list[int],
+    partitions: int,
+    updates: Any,
+    options: dict[str, Any],
+) -> None:
+    """However the work is spread and the stream is cut, rows and audit are the engine's."""
+    table = tuples(600, seed=len(options))
+    write_files(table, tmp_path / "in", sizes)
+    df = stream(tmp_path / "in").repartition(partitions)
+    given = {"window": WINDOW, **options}
+    cleaned = clean(
+        df,
+        RULES,
+        id="id",
+        order_by="id",
+        egress_partitions=partitions,
+        rule_updates=updates,
+        topology="paper",
+        **given,
+    )
+    for option in ("coordination", "detect_workers", "repair_workers"):
+        given.pop(option, None)
+    expected = cleaned_by_engine(table, updates, **given)
+    assert results(run(cleaned, tmp_path / "checkpoint")) == expected
+    assert len(expected[1]) > 100
+
+
+def test_a_restart_goes_on_with_the_state(tmp_path: Path, stream: Callable[..., DataFrame]) -> None:
+    """A query that is started again goes on, also with other rules; Spark refuses other stages."""
+    table = tuples(500, seed=4)
+    write_files(table.slice(0, 200), tmp_path / "in", [200])
+    rows: list[Any] = []
+
+    def go_on(rules: list[Any], **options: Any) -> None:
+        given = {"window": WINDOW, "topology": "paper", "coordination": "dr", "snapshot_bytes": 1, **options}
+        cleaned = clean(stream(tmp_path / "in"), rules, id="id", **given)
+        run(cleaned, tmp_path / "checkpoint", rows)
+
+    go_on(RULES)
+    assert len(rows) == 200
+    write_files(table, tmp_path / "in", [200, 300])
+    with pytest.raises(StreamingQueryException, match="OPERATOR_NOT_MATCH"):
+        go_on(RULES, coordination="hinge")
+    changed = [*RULES[1:4], RULES[4].replace("price", "client"), RULES[5]]
+    go_on(changed)
+    updates = [
+        {"at": 200, "op": "delete", "id": "zip_city"},
+        {"at": 200, "op": "delete", "id": "price_at"},
+        {"at": 200, "op": "add", "rule": changed[3]},
+    ]
+    assert results(rows) == cleaned_by_engine(table, updates)
+
+
+class PaperStream(Stream):
+    """A stream of files that come one by one, cleaned by workers."""
+
+    def cleaned(self, rules: list[Any] = RULES) -> DataFrame:
+        """Return the clean stream."""
+        source = self.spark.readStream.schema(DDL).parquet(str(self.here / "in"))
+        control = self.controller.log.stream(self.spark)
+        return clean(source, rules, id="id", window=WINDOW, control=control, topology="paper")
+
+
+def test_rules_change_while_the_stream_runs(tmp_path: Path, spark: SparkSession) -> None:
+    """Control records take effect before the next tuple, also without one; a shadow rule is refused."""
+    stream = PaperStream(spark, tmp_path)
+    with stream.running() as query:
+        stream.send()
+        stream.wait(query, FILE_TUPLES, 1)
+        stream.controller.delete("zip_city")
+        stream.controller.add(
+            "day: client -> day", {"id": "s", "lhs": ["day"], "rhs": "city", "mode": "shadow"}
+        )
+        stream.wait(query, FILE_TUPLES, 4)  # a micro-batch without tuples
+        stream.send()
+        stream.wait(query, 2 * FILE_TUPLES, 4)
+    assert [change.state for change in stream.controller.history()] == [
+        "started",
+        "applied",
+        "applied",
+        "refused",
+    ]
+    assert "shadow rules are not supported" in str(stream.controller.history()[-1].reason)
+    updates = stream.applied()
+    assert [update["at"] for update in updates] == [FILE_TUPLES] * 2
+    rows, audit = cleaned_by_engine(TABLE.slice(0, 2 * FILE_TUPLES), updates)
+    assert same_times(stream.rows()) == same_times(rows)
+    assert stream.audit() == audit
+
+
+def test_rows_are_set_aside_and_progress_is_reported(tmp_path: Path, spark: SparkSession) -> None:
+    """A row without an id keeps its position and is not cleaned; the report has counts by rule."""
+    ddl = "id long, zip string, city string"
+    rows = [(1, "z", "Paris"), (None, "z", "Lyon"), (2, "z", "Paris"), (3, "z", "Rome")]
+    spark.createDataFrame(rows, ddl).coalesce(1).write.parquet(str(tmp_path / "in"))
+    df = spark.readStream.schema(ddl).parquet(str(tmp_path / "in"))
+    cleaned = clean(df, ["r: zip -> city"], id="id", quarantine=True, topology="paper", coordination="basic")
+    found: list[Any] = []
+    query = (
+        cleaned.writeStream.foreachBatch(lambda batch, _: found.extend(batch.collect()))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    by_id = {row.id: row for row in found}
+    assert len(found) == 4
+    assert (by_id[None].city, by_id[None]._quarantine) == ("Lyon", "id: the id is null")
+    assert (by_id[3].city, by_id[3]._repairs[0].position) == ("Paris", 3)
+    told = next(filter(None, map(sparkbleach.report, query.recentProgress)))
+    assert (told["position"], told["tuples"], told["version"]) == (4, 4, 1)
+    assert (told["violations"], told["repairs"]) == ({"r": 1}, {"r": 1})
+    assert told["super_cells"] == 2
+    assert told["coordination_messages"] == 4  # each of two workers asks and is told
+
+
+def test_wrong_options_are_refused(
+    spark: SparkSession, stream: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    """What does not fit a topology is refused before anything runs, with a remedy."""
+    write_files(tuples(10, seed=1), tmp_path / "in", [10])
+    df = stream(tmp_path / "in")
+    with pytest.raises(ConfigError, match="topology: 'star' is unknown; choose one of fused, paper"):
+        clean(df, RULES, id="id", topology="star")
+    with pytest.raises(ConfigError, match="repair_workers: it is for the paper's topology"):
+        clean(df, RULES, id="id", repair_workers=2)
+    with pytest.raises(ConfigError, match="lanes: they are for the fused topology"):
+        clean(df, RULES, id="id", topology="paper", lanes=2)
+    with pytest.raises(ConfigError, match="detect_workers: 0 is not a number"):
+        clean(df, RULES, id="id", topology="paper", detect_workers=0)
+    with pytest.raises(ConfigError, match="topology: 'paper' is for streaming DataFrames"):
+        clean(spark.createDataFrame([], DDL), RULES, id="id", topology="paper")
+    shadow = {"id": "s", "lhs": ["day"], "rhs": "city", "mode": "shadow"}
+    with pytest.raises(RuleError, match="shadow rules are not supported here"):
+        clean(df, [*RULES, shadow], id="id", topology="paper")
+    with pytest.raises(RuleError, match=r"rule update at 5: .*shadow rules are not supported"):
+        clean(df, RULES, id="id", topology="paper", rule_updates=[{"at": 5, "op": "add", "rule": shadow}])

@@ -1,0 +1,197 @@
+"""The stages of the paper's topology without a query, on state stores in dictionaries."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkbleach import ConfigError, Window
+from sparkbleach.rulelog import Outcome
+from sparkbleach.spark import machine as machine_module
+from sparkbleach.spark.ingress import ArrowFunction
+from sparkbleach.spark.lanes import spread_keys
+from sparkbleach.spark.paper.aggregate import AggregatorOperator
+from sparkbleach.spark.paper.route import coordinator, egress_router, ingress_router
+from sparkbleach.spark.paper.rows import DETECT, LINK, REPAIR, Row, batch_of, frame_of
+from sparkbleach.spark.paper.sequence import SequencerOperator
+from sparkbleach.spark.paper.work import WorkerOperator
+from sparkbleach.stage.paper_topology import PaperTopology
+from tests.property.streams import Case, cases
+from tests.property.test_distributed import live
+from tests.spark.store import Store
+from tests.spark.test_lane import SPARK_TYPES, Stream
+from tests.spark.test_lane import no_live_machines as no_live_machines
+
+
+class Value:
+    """A value state."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+
+    def get(self) -> tuple[str] | None:
+        """Return the value."""
+        return self.stores.counts
+
+    def update(self, value: tuple[str]) -> None:
+        """Set the value."""
+        self.stores.counts = value
+
+
+class Stores:
+    """The state stores of all workers, whose versions can be kept and gone back to."""
+
+    def __init__(self) -> None:
+        self.workers: dict[tuple[str, int], Store] = {}
+        self.counts: tuple[str] | None = None
+
+    def copy(self) -> Stores:
+        """Return a version to go back to."""
+        stores = Stores()
+        stores.workers = {worker: store.copy() for worker, store in self.workers.items()}
+        stores.counts = self.counts
+        return stores
+
+    def state(self, stage: str, worker: int) -> Any:
+        """Return the state of a worker."""
+        return self.workers.setdefault((stage, worker), Store()).state
+
+
+class PaperStream(Stream):
+    """A stream through all stages, whose rows are shuffled in between."""
+
+    def __init__(self, case: Case, seed: int, by_order: bool, control: bool, **spread: Any) -> None:
+        rules = [live(*rule) for rule in case.rules]
+        steps = [("add", live(*step[1])) if step[0] == "add" else step for step in case.steps]
+        super().__init__(replace(case, rules=rules, steps=steps), seed, by_order, control, 1)
+        self.steps = steps
+        self.topology = PaperTopology(self.plan.window, case.windowing, case.repair, **spread)
+        self.plan = replace(self.plan, paper=self.topology)
+        self.stores = [Stores()]
+
+    def process(
+        self,
+        cells: list[bytes],
+        number: int,  # noqa: ARG002 -- there is one chain
+    ) -> tuple[list[pa.Buffer | None], list[Outcome]]:
+        """Have all stages read what was sent."""
+        topology = self.topology
+        rows = self.sequenced(cells)
+        rows = self.routed(rows, ingress_router(self.plan, topology))
+        rows = self.worked(rows, DETECT)
+        rows = self.routed(rows, egress_router(topology))
+        if topology.link_workers:
+            rows = self.worked(rows, LINK)
+            rows = self.routed(rows, coordinator(topology))
+        rows = self.worked(rows, REPAIR)
+        aggregator = AggregatorOperator(self.plan)
+        aggregator.counts = Value(self.stores[0])
+        sent = _all(aggregator.handleInputRows((0,), iter([frame_of(rows)]), None))  # type: ignore[arg-type]
+        messages = [row for row in sent if row["cells"] is not None]
+        assert [row["cells"] for row in messages] == cells
+        outcomes = [Outcome.from_json(row["control"]) for row in sent if row["cells"] is None]
+        outcomes.sort(key=lambda outcome: outcome.index)
+        return [row["repairs"] and pa.py_buffer(row["repairs"]) for row in messages], outcomes
+
+    def sequenced(self, cells: list[bytes]) -> list[Row]:
+        """Return what the sequencer sends."""
+        blobs: list[dict[str, Any]] = [
+            {"partition": 0, "sequence": n, "cells": one, "rest": None, "aside": None}
+            for n, one in enumerate(cells)
+        ]
+        records = [{"cells": None, "number": number, "control": text} for number, text in self.records]
+        came = pd.DataFrame([*blobs, *records]).astype(object)
+        came = came.where(came.notna(), None)
+        operator = SequencerOperator(self.plan, self.topology)
+        operator.state = self.stores[0].state("sequencer", 0)
+        return self.shuffled(operator.handleInputRows((0,), iter([came]), None))  # type: ignore[arg-type]
+
+    def routed(self, rows: list[Row], stage: ArrowFunction) -> list[Row]:
+        """Send rows through a stage without state, in two partitions."""
+        parts = [[row for row in rows if row.worker % 2 == half] for half in range(2)]
+        sent = [
+            Row(**row) for part in parts if part for b in stage([batch_of(part)]) for row in b.to_pylist()
+        ]
+        self.random.shuffle(sent)
+        return sent
+
+    def worked(self, rows: list[Row], stage: str) -> list[Row]:
+        """Send rows through the workers of a stage."""
+        sent: list[Row] = []
+        n = self.topology.detect_workers if stage == DETECT else self.topology.repair_workers
+        for number in range(n):
+            operator = WorkerOperator(stage, n, self.topology, self.plan.snapshot_bytes)
+            operator.state = self.stores[0].state(stage, number)
+            key = (spread_keys(n)[number],)
+            mine = [row for row in rows if row.worker % n == number]
+            sent += self.shuffled(operator.handleInputRows(key, iter([frame_of(mine)]), None))  # type: ignore[arg-type]
+        return sent
+
+    def shuffled(self, frames: Iterator[pd.DataFrame]) -> list[Row]:
+        """Return rows in any order."""
+        rows = [Row(**row) for row in _all(frames)]
+        self.random.shuffle(rows)
+        return rows
+
+
+def _all(frames: Iterator[pd.DataFrame]) -> list[dict[str, Any]]:
+    return [
+        {name: None if value is None else value for name, value in row.items()}
+        for frame in frames
+        for row in frame.astype(object).to_dict("records")
+    ]
+
+
+def spreads(choice: Callable[..., Any] = st.fixed_dictionaries) -> Any:
+    """Draw how the work is spread: all that is exact."""
+    workers = {"detect_workers": st.integers(1, 3), "repair_workers": st.integers(1, 3)}
+    exact = choice({**workers, "coordination": st.sampled_from(["hinge", "basic", "dr"])})
+    late = choice({**workers, "repair_workers": st.just(1), "coordination": st.just("ir")})
+    return st.one_of(exact, late)
+
+
+@settings(max_examples=settings().max_examples // 3)
+@given(cases(choice=SPARK_TYPES), st.integers(0, 2**32), st.booleans(), st.booleans(), spreads())
+def test_the_stages_give_what_the_engine_gives(
+    case: Case, seed: int, by_order: bool, control: bool, spread: dict[str, Any]
+) -> None:
+    """Whatever happens to workers, rows, snapshots and rules, rows and audit are those of the engine."""
+    machine_module._live.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # random rules may say the same thing
+        stream = PaperStream(case, seed, by_order, control, **spread)
+        for step in stream.steps:
+            stream.step(step)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"window": Window(6, 2)}, "window: the checkpoint was made with 4 tuples sliding by 2, not with 6"),
+        ({"repair": "vote"}, "repair: the checkpoint was made with 'class', not with 'vote'"),
+        ({"detect_workers": 1}, "detect_workers: the checkpoint was made with 2, not with 1; go on with 2"),
+        ({"repair_workers": 3}, "repair_workers: the checkpoint was made with 2, not with 3"),
+        ({"coordination": "ir"}, "coordination: the checkpoint was made with 'hinge', not with 'ir'"),
+        ({"top": 3}, "top: the checkpoint was made with no top, not with 3; go on with no top, or begin"),
+    ],
+)
+def test_what_the_state_depends_on_cannot_change(options: dict[str, Any], error: str) -> None:
+    """A restart with another window or another way to spread the work is refused; nothing is stored."""
+    types = dict.fromkeys("abcde", pa.int64())
+    stream = PaperStream(Case(types, [], (4, 2), "bleach", "class", []), 0, by_order=False, control=False)
+    stream.tuples([dict.fromkeys("nabcde")])
+    before = stream.stores[0].copy()
+    stream.topology = replace(stream.topology, **options)
+    changed = {name: value for name, value in options.items() if name in ("window", "repair")}
+    stream.plan = replace(stream.plan, paper=stream.topology, **changed)
+    with pytest.raises(ConfigError, match=error):
+        stream.run([dict.fromkeys("nabcde")])
+    assert stream.stores[0].state("sequencer", 0).read_head() == before.state("sequencer", 0).read_head()
