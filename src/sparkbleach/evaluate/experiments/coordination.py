@@ -89,7 +89,9 @@ def _counted(
         repair_workers=workers,
     )
     if mechanism == _PAPER_DR:
-        engine.link_workers = [PaperLinkWorker(window, engine.windowing, False) for _ in range(workers)]
+        engine.link_workers = [
+            PaperLinkWorker(window, one.windowing, always=False) for one in engine.link_workers
+        ]
     n = dirty.num_rows
     seconds = 0.0
     parts = []
