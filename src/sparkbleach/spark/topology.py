@@ -45,7 +45,8 @@ TOPOLOGIES = ("fused", "paper")
 #: under this name a query's progress has the report of the lane
 OBSERVATION = "sparkbleach"
 
-_SNAPSHOT_BYTES = 16 << 20
+#: some five seconds of work to go through again after a restart
+_SNAPSHOT_BYTES = 64 << 20
 
 logger = logging.getLogger(__name__)
 
