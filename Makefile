@@ -62,7 +62,7 @@ bench-kernel: $(READY) ## Measure the kernel on one core (about two minutes)
 bench-coordination: $(READY) ## Count the messages of the paper's topology (about two minutes)
 	$(BIN)/python -m bench.coordination
 
-bench-topologies: $(READY) ## Measure what the paper's topology costs on Spark (about three minutes)
+bench-topologies: $(READY) ## Measure what the paper's topology costs on Spark (about four minutes)
 	$(BIN)/python -m bench.topologies
 
 clean: ## Remove everything that the other targets made
