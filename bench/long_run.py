@@ -20,7 +20,7 @@ from sparkbleach import clean, report
 from sparkbleach.evaluate.sales import SCHEMA
 from sparkbleach.evaluate.spark_run import files
 
-FILES_PER_BATCH = 2
+FILES_PER_BATCH = 1
 
 
 def worker_mb() -> int:
@@ -48,7 +48,7 @@ def size_mb(directory: Path) -> int:
 
 
 def main() -> None:
-    """Print a line for each million tuples."""
+    """Print a line for each million tuples; of the checkpoint, the largest size seen meanwhile."""
     millions = int(sys.argv[1]) if len(sys.argv) > 1 else 10
     spark = session()
     with tempfile.TemporaryDirectory(prefix="sparkbleach-long-") as directory:
@@ -67,18 +67,20 @@ def main() -> None:
             .start()
         )
         print(f"{'tuples':>12} {'engine MB':>10} {'worker MB':>10} {'checkpoint MB':>14} {'seconds':>8}")
-        shown = 0
+        shown = largest = 0
         begun = time.monotonic()
         while query.isActive:
             time.sleep(0.2)
+            largest = max(largest, size_mb(here / "checkpoint"))
             latest = query.lastProgress and report(query.lastProgress)
             if latest and latest["position"] // 1_000_000 > shown:
                 shown = latest["position"] // 1_000_000
                 print(
                     f"{latest['position']:>12,} {latest['nbytes'] >> 20:>10,} {worker_mb():>10,} "
-                    f"{size_mb(here / 'checkpoint'):>14,} {time.monotonic() - begun:>8.1f}",
+                    f"{largest:>14,} {time.monotonic() - begun:>8.1f}",
                     flush=True,
                 )
+                largest = 0
         query.awaitTermination()
     spark.stop()
 
