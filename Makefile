@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 setup: $(READY) ## Make the virtual environment
 
 test: $(READY) ## Run the tests, with coverage
-	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90 --durations=40
 
 test-nightly: $(READY) ## Run all tests, with thousands of random streams
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest
