@@ -19,6 +19,7 @@ from bench.stream import dirty_batches
 from sparkbleach import clean, report
 from sparkbleach.evaluate.sales import SCHEMA
 from sparkbleach.evaluate.spark_run import files
+from sparkbleach.evaluate.watch import size_bytes
 
 FILES_PER_BATCH = 2
 
@@ -34,17 +35,6 @@ def worker_mb() -> int:
         except OSError:
             continue  # it has ended
     return largest
-
-
-def size_mb(directory: Path) -> int:
-    """Return the size of all files below a directory, in MB."""
-    total = 0
-    for path in directory.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except OSError:
-            continue  # Spark deletes old files meanwhile
-    return total >> 20
 
 
 def main() -> None:
@@ -76,7 +66,7 @@ def main() -> None:
                 shown = latest["position"] // 1_000_000
                 print(
                     f"{latest['position']:>12,} {latest['nbytes'] >> 20:>10,} {worker_mb():>10,} "
-                    f"{size_mb(here / 'checkpoint'):>14,} {time.monotonic() - begun:>8.1f}",
+                    f"{size_bytes(here / 'checkpoint') >> 20:>14,} {time.monotonic() - begun:>8.1f}",
                     flush=True,
                 )
         query.awaitTermination()
