@@ -20,7 +20,7 @@ from sparkbleach.evaluate.spark_run import files, write_files, write_steady
 from sparkbleach.evaluate.topologies import WAYS, WORKERS, clean_arriving, clean_backlog
 
 #: a rate that the slowest of them can take
-RATE = 2_000
+RATE = 1_000
 #: how many micro-batches do not count: of files, and as tuples arrive
 WARM_UP, STEADY_WARM_UP = 1, 4
 #: how much is measured as tuples arrive, at least
