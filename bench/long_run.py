@@ -19,6 +19,7 @@ from bench.stream import dirty_batches
 from sparkbleach import clean, report
 from sparkbleach.evaluate.sales import SCHEMA
 from sparkbleach.evaluate.spark_run import files
+from sparkbleach.evaluate.watch import size_bytes
 
 FILES_PER_BATCH = 1
 
@@ -34,17 +35,6 @@ def worker_mb() -> int:
         except OSError:
             continue  # it has ended
     return largest
-
-
-def size_mb(directory: Path) -> int:
-    """Return the size of all files below a directory, in MB."""
-    total = 0
-    for path in directory.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except OSError:
-            continue  # Spark deletes old files meanwhile
-    return total >> 20
 
 
 def main() -> None:
@@ -71,7 +61,7 @@ def main() -> None:
         begun = time.monotonic()
         while query.isActive:
             time.sleep(0.2)
-            largest = max(largest, size_mb(here / "checkpoint"))
+            largest = max(largest, size_bytes(here / "checkpoint") >> 20)
             latest = query.lastProgress and report(query.lastProgress)
             if latest and latest["position"] // 1_000_000 > shown:
                 shown = latest["position"] // 1_000_000

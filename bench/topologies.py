@@ -1,4 +1,4 @@
-"""What the topologies cost on Spark, on the same files.
+"""What the topologies cost on Spark: throughput, latency, messages and state, on the same stream.
 
 Usage: python -m bench.topologies [tuples per micro-batch] [micro-batches]
 """
@@ -8,53 +8,69 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from statistics import fmean
 
 import pyarrow as pa
 
-from bench.spark import SIX_RULES, session
+from bench.spark import session
 from bench.stream import dirty_batches
-from sparkbleach import Window, clean
+from sparkbleach import Window
 from sparkbleach.evaluate.sales import SCHEMA
-from sparkbleach.evaluate.spark_run import files, run_files, write_files
+from sparkbleach.evaluate.spark_run import files, write_files, write_steady
+from sparkbleach.evaluate.topologies import WAYS, WORKERS, clean_arriving, clean_backlog
 
-WORKERS = 2
-WAYS: dict[str, dict[str, str | int]] = {
-    "fused": {},
-    **{
-        f"paper, {coordination}": {
-            "topology": "paper",
-            "detect_workers": WORKERS,
-            "repair_workers": WORKERS,
-            "coordination": coordination,
-        }
-        for coordination in ("hinge", "dr", "basic")
-    },
-}
+#: a rate that the slowest of them can take
+RATE = 1_000
+#: how many micro-batches do not count: of files, and as tuples arrive
+WARM_UP, STEADY_WARM_UP = 1, 4
+#: how much is measured as tuples arrive, at least
+STEADY_BATCHES, STEADY_TUPLES = 8, 20_000
 
 
 def main(batch_tuples: int, n_batches: int) -> None:
     """Print one line for each topology."""
     spark = session()
     window = Window.tuples(2 * batch_tuples, slide=batch_tuples)
-    print(f"{batch_tuples:,} tuples a micro-batch, {n_batches} of them, the first one not counted")
+    print(
+        f"r0-r5, a window of {window.size:,} tuples, {WORKERS} detect and {WORKERS} repair workers\n"
+        f"files: {n_batches} micro-batches of {batch_tuples:,} tuples, the first {WARM_UP} not in tuples/s\n"
+        f"latency: {RATE:,} tuples/s after {batch_tuples:,}, {STEADY_BATCHES} micro-batches or more, the "
+        f"{STEADY_WARM_UP} before them not counted\n\n"
+        f"{'':<15} {'tuples/s':>9} {'latency ms':>11} {'micro-batch ms':>15} {'messages':>9} "
+        f"{'super cells':>12} {'state MB':>9}",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory(prefix="sparkbleach-bench-") as directory:
         here = Path(directory)
-        n = n_batches * batch_tuples
-        write_files(pa.Table.from_batches(dirty_batches(n, batch_tuples)), here / "in", batch_tuples)
-        source = files(spark, here / "in", SCHEMA, 1)
-        for turn in range(2):  # in the first one the JVM compiles
-            for way, options in WAYS.items():
-                spark.conf.set("spark.sql.shuffle.partitions", str(WORKERS if options else 1))
-                cleaned = clean(source, SIX_RULES, id="id", window=window, **options)  # type: ignore[arg-type]
-                warm = run_files(cleaned, here / f"checkpoint {turn} {way}").batches[1:]
-                if turn:
-                    seconds = sum(batch.seconds for batch in warm)
-                    rate = sum(batch.tuples for batch in warm) / seconds
-                    each = seconds / len(warm)
-                    print(f"  {way:<15} {rate:>9,.0f} tuples/s, {each:.2f} s a micro-batch", flush=True)
+        stream = pa.Table.from_batches(dirty_batches(n_batches * batch_tuples, batch_tuples))
+        write_files(stream, here / "in", batch_tuples)
+        write_steady(stream, here / "stream.arrow")
+        source = files(spark, here / "in", SCHEMA)
+        # The JVM compiles while the first way runs; that is not its fault.
+        clean_backlog(spark, WAYS[0], source, window, here / "warm-up", WARM_UP)
+        for number, way in enumerate(WAYS):
+            backlog = clean_backlog(spark, way, source, window, here / f"files-{number}", WARM_UP)
+            arriving = clean_arriving(
+                spark,
+                way,
+                here / "stream.arrow",
+                window,
+                here / f"steady-{number}",
+                rate=RATE,
+                backlog=batch_tuples,
+                warm_up=STEADY_WARM_UP,
+                n_batches=STEADY_BATCHES,
+                n_tuples=batch_tuples + STEADY_TUPLES,
+            )
+            print(
+                f"{way.name:<15} {backlog.tuples_per_s:>9,.0f} {arriving.all_ms.mean():>11,.0f} "
+                f"{1000 * fmean(batch.seconds for batch in arriving.measured):>15,.0f} "
+                f"{backlog.messages:>9,} {backlog.super_cells:>12,} {backlog.state_bytes / 1e6:>9.1f}",
+                flush=True,
+            )
     spark.stop()
 
 
 if __name__ == "__main__":
     arguments = [int(argument) for argument in sys.argv[1:]]
-    main(*(arguments + [20_000, 3][len(arguments) :]))
+    main(*(arguments + [20_000, 4][len(arguments) :]))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pyspark.sql import SparkSession
 
 from ..spark.topology import clean
 from .dirt import paper_errors
 from .laboratory import SALES_RULES, SIX_RULES, Laboratory
-from .spark_run import MicroBatch, latencies_ms, run_steady, steady, write_steady
+from .spark_run import MicroBatch, Transform, latencies_ms, run_steady, steady, write_steady
 from .spoil import spoil
 from .watch import Usage
 
@@ -42,6 +44,52 @@ class SteadyRun:
         return [float(ms.mean()) for ms in self.latencies_ms]
 
 
+def measure_steady(
+    spark: SparkSession,
+    path: Path,
+    transform: Transform,
+    checkpoint: Path,
+    *,
+    rate: int,
+    backlog: int,
+    first: int = 0,
+    n_tuples: int = 0,
+    warm_up: int = 0,
+    n_batches: int = 1,
+    advance: Callable[[int], object] = lambda _: None,
+) -> SteadyRun:
+    """Let tuples arrive at a steady rate, and measure micro-batches.
+
+    Args:
+        spark: The session.
+        path: Where `write_steady` has written the stream.
+        transform: What the query does with it.
+        checkpoint: Where the query may have its checkpoint.
+        rate: Tuples per second.
+        backlog: How many tuples are there at the beginning.
+        first: From which position on micro-batches are measured.
+        n_tuples: How many tuples must have arrived, at least.
+        warm_up: How many micro-batches from there are not measured.
+        n_batches: How many are, at least.
+        advance: Is told how many tuples were read, batch by batch.
+    """
+    done = run_steady(
+        spark,
+        path,
+        transform,
+        checkpoint,
+        rate=rate,
+        backlog=backlog,
+        first=first,
+        n_tuples=n_tuples,
+        n_batches=warm_up + n_batches,
+        advance=advance,
+    )
+    measured = [batch for batch in steady(done.batches) if batch.first >= first][warm_up:]
+    by_batch = [latencies_ms([batch], rate, backlog) for batch in measured]
+    return SteadyRun(measured, by_batch, done.usage)
+
+
 def steady_run(
     lab: Laboratory,
     *,
@@ -67,7 +115,7 @@ def steady_run(
     write_steady(spoil(lab.truth, paper_errors(SALES_RULES, 0.1), lab.seed).dirty, path)
     updates = list(rule_updates)
     with lab.progress("cleaning on Spark, as tuples arrive", None) as advance:
-        done = run_steady(
+        return measure_steady(
             lab.spark(),
             path,
             lambda df: clean(
@@ -78,12 +126,10 @@ def steady_run(
             backlog=profile.backlog,
             first=first,
             n_tuples=n_tuples,
-            n_batches=warm_up + n_batches,
+            warm_up=warm_up,
+            n_batches=n_batches,
             advance=advance,
         )
-    measured = [batch for batch in steady(done.batches) if batch.first >= first][warm_up:]
-    by_batch = [latencies_ms([batch], profile.rate, profile.backlog) for batch in measured]
-    return SteadyRun(measured, by_batch, done.usage)
 
 
 def paper_run(lab: Laboratory) -> SteadyRun:

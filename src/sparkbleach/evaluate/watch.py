@@ -1,4 +1,4 @@
-"""What a run costs while it runs: CPU and memory of this process and all that it started."""
+"""What a run costs: CPU and memory of this process and all that it started, and room on disk."""
 
 from __future__ import annotations
 
@@ -83,6 +83,17 @@ def told_others(samples: Sequence[Usage]) -> str:
     """Return how quiet the machine was, for people."""
     others = fmean(one.others for one in samples) if samples else 0.0
     return f"Meanwhile other programs kept {others:.1f} of {os.cpu_count()} cores busy."
+
+
+def size_bytes(directory: Path) -> int:
+    """Return the size of all files below a directory."""
+    total = 0
+    for path in directory.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except OSError:
+            continue  # a query that runs deletes old files
+    return total
 
 
 def _busy_ticks() -> int:
