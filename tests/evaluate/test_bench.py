@@ -80,7 +80,9 @@ def test_claims_that_do_not_depend_on_size(evaluation: Path) -> None:
     """Also in a tiny run real tables have their scores, clean data is left alone, and workers agree."""
     for name in ("tables", "dirt", "coordination"):
         claims = json.loads((evaluation / "results" / f"{name}.json").read_text())["claims"]
-        assert [claim["holds"] for claim in claims] == [True] * len(claims)
+        held = [claim["holds"] for claim in claims if "latency" not in claim["says"]]
+        assert held
+        assert all(held)
 
 
 def test_coordination_messages(evaluation: Path) -> None:
@@ -95,6 +97,22 @@ def test_coordination_messages(evaluation: Path) -> None:
         assert sent["ir", workers] == sent["dr", workers]
         assert sent["hinge", workers] == 0
     assert sent["dr", 5] > sent["dr", 3] > sent["dr", 2] > sent["dr", 1]
+
+
+def test_coordination_on_spark(evaluation: Path) -> None:
+    """Each mechanism has a latency beside the paper's; basic sends the most messages, hinge none."""
+    rows = pq.read_table(evaluation / "data" / "coordination-latency.parquet").to_pylist()
+    assert {row["mechanism"]: row["paper_ms"] for row in rows} == {
+        "basic": 364,
+        "dr": 323,
+        "ir": 316,
+        "hinge": None,
+    }
+    assert min(row["mean_ms"] for row in rows) > 0
+    assert min(row["micro_batches"] for row in rows) >= 2
+    basic, dr, ir, hinge = (row["messages"] / row["tuples"] for row in rows)
+    assert basic > max(dr, ir)
+    assert min(dr, ir) > hinge == 0
 
 
 def test_latencies_are_measured_on_spark(evaluation: Path) -> None:

@@ -36,6 +36,8 @@ SALES_RULES = tuple(Rule.parse(text, id=id) for id, text in RULES.items())
 SIX_RULES = SALES_RULES[:6]
 #: the rate that the paper reaches, in tuples per second
 PAPER_RATE = 15_000
+#: and its mean latencies, by how repair workers are coordinated
+PAPER_MS = {"basic": 364, "dr": 323, "ir": 316}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,9 @@ class Profile:
         windows: How large windows are, where that is what changes.
         scaling_tuples: How long streams are where something changes.
         coordination_tuples: How long the stream is where the paper's workers run in this process.
+        coordination_rate: Tuples per second where they run on Spark.
+        coordination_warm_up: How many micro-batches are not measured there.
+        coordination_batches: How many are, at least.
         cores: How many cores Spark has, where that is what changes.
     """
 
@@ -82,6 +87,9 @@ class Profile:
     windows: tuple[int, ...]
     scaling_tuples: int
     coordination_tuples: int
+    coordination_rate: int
+    coordination_warm_up: int
+    coordination_batches: int
     cores: tuple[int, ...]
 
 
@@ -110,6 +118,9 @@ PROFILES = {
         windows=(2_000, 4_000),
         scaling_tuples=4_000,
         coordination_tuples=1_000,
+        coordination_rate=500,
+        coordination_warm_up=1,
+        coordination_batches=2,
         cores=(1,),
     ),
     "small": Profile(
@@ -131,6 +142,9 @@ PROFILES = {
         windows=(10_000, 20_000, 50_000, 100_000, 200_000, 500_000),
         scaling_tuples=500_000,
         coordination_tuples=10_000,
+        coordination_rate=500,
+        coordination_warm_up=2,
+        coordination_batches=5,
         cores=_cores(),
     ),
     "full": Profile(
@@ -152,6 +166,9 @@ PROFILES = {
         windows=(10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000),
         scaling_tuples=1_000_000,
         coordination_tuples=40_000,
+        coordination_rate=500,
+        coordination_warm_up=10,
+        coordination_batches=30,
         cores=_cores(),
     ),
 }
