@@ -20,11 +20,13 @@ from sparkbleach.evaluate.spark_run import files, write_files, write_steady
 from sparkbleach.evaluate.topologies import WAYS, WORKERS, clean_arriving, clean_backlog
 
 #: a rate that the slowest of them can take
-RATE = 1_000
+RATE = 500
 #: how many micro-batches do not count: of files, and as tuples arrive
 WARM_UP, STEADY_WARM_UP = 1, 4
 #: how much is measured as tuples arrive, at least
-STEADY_BATCHES, STEADY_TUPLES = 8, 20_000
+STEADY_BATCHES, STEADY_TUPLES = 8, 5_000
+#: how many tuples are there when the others begin to arrive
+BACKLOG = 2_000
 
 
 def main(batch_tuples: int, n_batches: int) -> None:
@@ -34,7 +36,7 @@ def main(batch_tuples: int, n_batches: int) -> None:
     print(
         f"r0-r5, a window of {window.size:,} tuples, {WORKERS} detect and {WORKERS} repair workers\n"
         f"files: {n_batches} micro-batches of {batch_tuples:,} tuples, the first {WARM_UP} not in tuples/s\n"
-        f"latency: {RATE:,} tuples/s after {batch_tuples:,}, {STEADY_BATCHES} micro-batches or more, the "
+        f"latency: {RATE:,} tuples/s after {BACKLOG:,}, {STEADY_BATCHES} micro-batches or more, the "
         f"{STEADY_WARM_UP} before them not counted\n\n"
         f"{'':<15} {'tuples/s':>9} {'latency ms':>11} {'micro-batch ms':>15} {'messages':>9} "
         f"{'super cells':>12} {'state MB':>9}",
@@ -57,10 +59,10 @@ def main(batch_tuples: int, n_batches: int) -> None:
                 window,
                 here / f"steady-{number}",
                 rate=RATE,
-                backlog=batch_tuples,
+                backlog=BACKLOG,
                 warm_up=STEADY_WARM_UP,
                 n_batches=STEADY_BATCHES,
-                n_tuples=batch_tuples + STEADY_TUPLES,
+                n_tuples=BACKLOG + STEADY_TUPLES,
             )
             print(
                 f"{way.name:<15} {backlog.tuples_per_s:>9,.0f} {arriving.all_ms.mean():>11,.0f} "

@@ -62,9 +62,8 @@ class Profile:
         dirt: How probable errors are, where that is what changes.
         windows: How large windows are, where that is what changes.
         scaling_tuples: How long streams are where something changes.
-        coordination_tuples: How long the stream is where the paper's workers run in this process, and the
-            backlog where they run on Spark.
-        coordination_rate: Tuples per second there.
+        coordination_tuples: How long the stream is where the paper's workers run in this process.
+        coordination_rate: Tuples per second where they run on Spark.
         coordination_warm_up: How many micro-batches are not measured there.
         coordination_batches: How many are, at least.
         cores: How many cores Spark has, where that is what changes.
@@ -143,7 +142,7 @@ PROFILES = {
         windows=(10_000, 20_000, 50_000, 100_000, 200_000, 500_000),
         scaling_tuples=500_000,
         coordination_tuples=10_000,
-        coordination_rate=1_000,
+        coordination_rate=500,
         coordination_warm_up=2,
         coordination_batches=5,
         cores=_cores(),
@@ -167,7 +166,7 @@ PROFILES = {
         windows=(10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000),
         scaling_tuples=1_000_000,
         coordination_tuples=40_000,
-        coordination_rate=1_000,
+        coordination_rate=500,
         coordination_warm_up=10,
         coordination_batches=30,
         cores=_cores(),

@@ -80,8 +80,8 @@ def run(lab: Laboratory) -> Result:
             "leaves out what the tuple's own cell tells all workers anyway; ir sends what dr sends, but "
             "goes on without waiting; hinge has no coordinator: detect workers tell links with violations. "
             f"Latencies: the same tuples on Spark ({lab.spark().sparkContext.master}), over and over at "
-            f"{profile.coordination_rate:,} tuples/s after a backlog of {n:,}; {WORKERS} detect and "
-            f"{WORKERS} repair workers; {profile.coordination_warm_up} micro-batches of warm-up each. "
+            f"{profile.coordination_rate:,} tuples/s after a backlog of {window.slide:,}; {WORKERS} detect "
+            f"and {WORKERS} repair workers; {profile.coordination_warm_up} micro-batches of warm-up each. "
             f"{told_others([one for done in timed.values() for one in done.usage])}"
         ),
         claims=[*_claims(compared, rows), _latency_claim(latencies, profile.coordination_rate)],
@@ -107,7 +107,7 @@ def _timed(lab: Laboratory, dirty: pa.Table, window: Window) -> dict[str, Steady
                 window,
                 here / mechanism,
                 rate=profile.coordination_rate,
-                backlog=profile.coordination_tuples,
+                backlog=window.slide,
                 warm_up=profile.coordination_warm_up,
                 n_batches=profile.coordination_batches,
                 advance=advance,
