@@ -128,9 +128,18 @@ def test_make_commands_exist(document: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
-    """Each relative link of a document is a file of the repository."""
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / document).read_text()):
-        assert (ROOT / document).parent.joinpath(target).exists(), target
+    """Each relative link of a document is a file of the repository, and a heading of it if it names one."""
+    for path, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", (ROOT / document).read_text()):
+        target = (ROOT / document).parent / path if path else ROOT / document
+        assert target.exists(), path
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            assert anchor in map(as_anchor, headings), f"{path}#{anchor}"
+
+
+def as_anchor(heading: str) -> str:
+    """Return how a link names a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 @pytest.mark.parametrize("document", ["ARCHITECTURE.md", "docs/glossary.md"])
