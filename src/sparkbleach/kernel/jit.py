@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import caching
+from numba.misc import appdirs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,12 +29,59 @@ else:
     i64 = np.int64
 
 
-def _kernel_stamp() -> tuple[tuple[str, int, int], ...]:
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    return tuple((path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in sources)
+def _kernel_stamp(kernel: Traversable) -> str:
+    digest = hashlib.sha256()
+    for source in sorted(kernel.iterdir(), key=lambda source: source.name):
+        if source.name.endswith(".py"):
+            content = source.read_bytes()
+            digest.update(f"{source.name} {len(content)} ".encode() + content)
+    return digest.hexdigest()
 
 
-_STAMP = _kernel_stamp()
+_STAMP = _kernel_stamp(files(__package__))
+
+
+class _ArchiveLocator(caching._CacheLocator):
+    """Says where machine code is kept when the package lies in an archive: in the user's cache.
+
+    Numba would go by the path of the archive, which is a new one for each executor: each would compile all.
+    """
+
+    def __init__(self, line: int) -> None:
+        self._line = line
+
+    def get_cache_path(self) -> str:
+        """Return a directory that all archives with the same kernel share."""
+        user = cast(Any, appdirs.AppDirs)("sparkbleach")
+        return os.path.join(user.user_cache_dir, f"kernel-{_STAMP[:16]}")
+
+    def get_source_stamp(self) -> str:
+        """Return the stamp of all kernel files."""
+        return _STAMP
+
+    def get_disambiguator(self) -> str:
+        """Return what tells functions of the same name apart."""
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, py_func: Any, _: str) -> _ArchiveLocator | None:
+        """Return a locator for a function of the kernel; None for all others.
+
+        Raises:
+            RuntimeError: If the directory cannot be written.
+        """
+        if not py_func.__module__.startswith(f"{__package__}."):
+            return None
+        locator = cls(py_func.__code__.co_firstlineno)
+        try:
+            cast(Any, locator).ensure_cache_path()
+        except OSError as error:
+            raise RuntimeError(f"{locator.get_cache_path()} cannot be written") from error
+        return locator
+
+
+if not Path(__file__).exists():
+    cast(Any, caching.CacheImpl)._locator_classes.insert(0, _ArchiveLocator)
 
 
 def entry(function: F) -> F:
