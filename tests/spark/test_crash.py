@@ -49,8 +49,7 @@ class Run:
 
     def start(self, at: str | None = None, *, itself: bool = False, master: str = "local[2]") -> Any:
         """Start the program, with a crash at a place or without; each time with one more rule update."""
-        self.rule_log.publish(UPDATES[self.marks % len(UPDATES)], by="a test")
-        self.marks += 1
+        self.update_rules()
         self.mark = self.directory / f"mark-{self.marks}"
         environment = {
             **os.environ,
@@ -66,6 +65,11 @@ class Run:
         log = (self.directory / f"log-{self.marks}").open("w")
         with log:
             return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=log, stderr=log)  # noqa: S603
+
+    def update_rules(self) -> None:
+        """Publish one more rule update."""
+        self.rule_log.publish(UPDATES[self.marks % len(UPDATES)], by="a test")
+        self.marks += 1
 
     def kill_at(self, place: str) -> None:
         """Kill the whole process tree when it has reached a place."""

@@ -7,25 +7,46 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from tests.spark.streams import DDL, RULES, WINDOW
 
 from sparkbleach import SPARK_SETTINGS, Writer, clean, open_log
 
-if __name__ == "__main__":
-    here, master, options = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+
+def new_session(settings: Mapping[str, str]) -> SparkSession:
+    """Return a session that says nothing."""
     spark = (
-        SparkSession.builder.master(master)
-        .config(map=SPARK_SETTINGS)
-        .config("spark.sql.shuffle.partitions", options.get("lanes", 1))
+        SparkSession.builder.config(map={**SPARK_SETTINGS, **settings})
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def start(
+    spark: SparkSession,
+    here: Path,
+    options: dict[str, Any],
+    then: Callable[[DataFrame], DataFrame] = lambda cleaned: cleaned,
+) -> StreamingQuery:
+    """Start to clean the files of a directory.
+
+    Args:
+        spark: The session.
+        here: The directory.
+        options: More options of `clean`.
+        then: What becomes of clean rows on their way to the sink.
+    """
+    n_tasks = options.get("lanes") or options.get("repair_workers") or 1
+    spark.conf.set("spark.sql.shuffle.partitions", n_tasks)
     source = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 2).parquet(str(here / "in"))
     log = open_log(str(here / "rules"))
     cleaned = clean(
@@ -38,10 +59,15 @@ if __name__ == "__main__":
         snapshot_bytes=20_000,
         **options,
     )
-    query = (
-        cleaned.writeStream.foreachBatch(Writer(str(here / "out"), audit=str(here / "audit"), control=log))
+    return (
+        then(cleaned)
+        .writeStream.foreachBatch(Writer(str(here / "out"), audit=str(here / "audit"), control=log))
         .option("checkpointLocation", str(here / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    here, master, options = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+    start(new_session({"spark.master": master}), here, options).awaitTermination()

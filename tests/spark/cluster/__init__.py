@@ -1,0 +1,1 @@
+"""A Spark cluster of several processes, and a program that runs on it."""
