@@ -31,6 +31,8 @@ SPARK_SETTINGS: dict[str, bool | float | int | str | None] = {
     # How many micro-batches one can go back by hand. Each keeps what it wrote: at Spark's 100 the checkpoint
     # is several times as large as the state.
     "spark.sql.streaming.minBatchesToRetain": "20",
+    # What is shuffled are blobs, and they are compressed.
+    "spark.shuffle.compress": "false",
     # Rows cross between the JVM and Python a quarter faster.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
