@@ -28,6 +28,9 @@ for name, max_examples in {"default": 300, "nightly": 5_000, "interpreted": 30}.
     )
 settings.load_profile(PROFILE)
 
+# The JVMs of tests live for seconds: what they spend on optimising code they never get back.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 @pytest.fixture(scope="session")
 def connector() -> str | None:
