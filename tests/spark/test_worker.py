@@ -1,0 +1,48 @@
+"""What a Python process of Spark does between tasks."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from sparkbleach.spark import worker
+
+
+class Node:
+    """Refers to itself, so that only the garbage collector can free it."""
+
+    def __init__(self) -> None:
+        self.self = self
+
+
+@pytest.fixture(autouse=True)
+def _thawed() -> Iterator[None]:
+    gc.disable()  # it might come in between
+    yield
+    gc.enable()
+    gc.unfreeze()
+
+
+def test_what_there_is_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a task a collection goes over nothing that was there before."""
+    monkeypatch.setattr(worker, "_collected_at", 0.0)
+    worker.settle()
+    assert gc.get_freeze_count() > 1_000
+    kept = Node()
+    worker.settle()
+    assert not any(one is kept for one in gc.get_objects())
+
+
+def test_garbage_is_collected_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Garbage that was left alone is freed when the time has come, and not before."""
+    worker.settle()
+    garbage = weakref.ref(Node())
+    worker.settle()
+    gc.collect()
+    assert garbage() is not None
+    monkeypatch.setattr(worker, "_collected_at", -worker._SECONDS_MAX)
+    worker.settle()
+    assert garbage() is None
