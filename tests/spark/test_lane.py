@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sparkbleach import Engine, Rule, RuleUpdate, Window
 from sparkbleach.rule import check_rules
 from sparkbleach.rulelog import ControlRecord, Outcome, record_text
+from sparkbleach.spark import clean_blobs
 from sparkbleach.spark import machine as machine_module
 from sparkbleach.spark import state as state_module
 from sparkbleach.spark.egress import egress
@@ -33,7 +34,8 @@ from tests.spark.store import Store
 
 @pytest.fixture(autouse=True)
 def no_live_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Begin each test as a new worker does, with chunks so small that there are many."""
+    """Begin each test as a new worker does, with chunks and parts so small that there are many."""
+    monkeypatch.setattr(clean_blobs, "_BLOBS_AT_ONCE", 2)
     monkeypatch.setattr(state_module, "_CHUNK_BYTES", 256)
     monkeypatch.setattr(machine_module, "_SNAPSHOT_BYTES_PER_BATCH", 600)
     monkeypatch.setattr(machine_module, "_SNAPSHOT_BYTES_PER_DELTA_BYTE", 0)
@@ -199,8 +201,8 @@ class Stream:
         lane = Lane(self.plan)
         lane.state = self.stores[number].state
         records = [ControlRecord.read(*record) for record in self.records]
-        messages, outcomes, _ = lane.process(cells, records, number)
-        return messages, outcomes
+        messages = list(lane.process(cells, records, number))
+        return messages, lane.outcomes
 
     def update_engine(self) -> None:
         """Let the rules that differ come and go: a lane learns of it with the micro-batch."""

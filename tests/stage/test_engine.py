@@ -325,6 +325,19 @@ class TestAudit:
         assert clean.column("id").to_pylist() == ["a", "a", None]
         assert audit.column("id").to_pylist() == [None]
 
+    @pytest.mark.parametrize("n_rules", [1, 8, 9, 20])
+    def test_tells_which_of_many_rules_are_violated(self, n_rules: int) -> None:
+        """A tuple names just those rules of its attribute whose groups it contradicts, earlier ones first."""
+        keys = [f"k{n}" for n in range(n_rules)]
+        schema = pa.schema([*((key, pa.int64()) for key in keys), ("v", pa.string())])
+        engine = Engine(schema, [f"r{n}: {key} -> v" for n, key in enumerate(keys)])
+        usual = [(*[0] * n_rules, "x")] * 3
+        every_third = (*(n % 3 for n in range(n_rules)), "y")
+        all_of_them = (*[0] * n_rules, "z")
+        _, audit = engine.process(batch([*usual, every_third, all_of_them], schema))
+        rules = [f"r{n}" for n in range(n_rules)]
+        assert audit.column("rules").to_pylist() == [rules[::3], rules]
+
 
 class TestBatches:
     """The shape of the input does not matter."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -20,6 +20,8 @@ from .events import Events
 from .repairs import pack_repairs
 
 ENGINE_THREADS = min(4, len(os.sched_getaffinity(0)))
+#: so many that the state of an attribute stays in the cache for long, and so few that there are more to come
+_BLOBS_AT_ONCE = 4
 
 
 def clean_blobs(
@@ -27,6 +29,7 @@ def clean_blobs(
     blobs: list[bytes],
     order_by: tuple[str, ...],
     events: Events,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[pa.Buffer | None]:
     """Clean the tuples in blobs, in order.
 
@@ -35,19 +38,49 @@ def clean_blobs(
         blobs: The cells.
         order_by: The columns that say the order; none for the order in which they are.
         events: What happens between them.
+        meanwhile: Is called, once, while the engine is at work.
 
     Yields:
-        The repairs of each blob, None where there are none.
+        The repairs of each blob, None where there are none. The engine goes on with later blobs meanwhile.
     """
-    if not blobs:
-        return
     with ThreadPoolExecutor(ENGINE_THREADS, "sparkbleach-blobs") as pool:
-        batches = list(pool.map(unpack, blobs))
+        for repaired in _decided(engine, blobs, order_by, events, pool, meanwhile):
+            yield from pool.map(pack_repairs, repaired)
+
+
+def repeat_blobs(engine: Engine, blobs: list[bytes], order_by: tuple[str, ...], events: Events) -> None:
+    """Have an engine go through the tuples in blobs once more; the arguments are those of `clean_blobs`."""
+    with ThreadPoolExecutor(ENGINE_THREADS, "sparkbleach-blobs") as pool:
+        for _ in _decided(engine, blobs, order_by, events, pool):
+            pass
+
+
+def _decided(
+    engine: Engine,
+    blobs: list[bytes],
+    order_by: tuple[str, ...],
+    events: Events,
+    pool: ThreadPoolExecutor,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Iterator[list[list[RepairedColumn]]]:
+    """Yield the repairs of some blobs at a time; the next ones are decided on in a thread of their own."""
+
+    def decide(some: list[bytes]) -> list[list[RepairedColumn]]:
+        batches = list(pool.map(unpack, some))
         if order_by:
-            repaired = _clean_sorted(engine, batches, order_by, events)
-        else:
-            repaired = _clean(engine, batches, events)
-        yield from pool.map(pack_repairs, repaired)
+            return _clean_sorted(engine, batches, order_by, events)
+        return _clean(engine, batches, events)
+
+    # To be sorted they must be there all at once.
+    n_at_once = len(blobs) if order_by else _BLOBS_AT_ONCE
+    parts = [blobs[first : first + n_at_once] for first in range(0, len(blobs), n_at_once or 1)]
+    with ThreadPoolExecutor(1, "sparkbleach-decide") as ahead:
+        deciding = [ahead.submit(decide, part) for part in parts[:1]]
+        meanwhile()
+        for number in range(len(parts)):
+            repaired = deciding.pop().result()
+            deciding += [ahead.submit(decide, part) for part in parts[number + 1 : number + 2]]
+            yield repaired
 
 
 def _clean_sorted(

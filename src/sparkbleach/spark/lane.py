@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from ..rulelog import ControlRecord, Outcome
 from ..stage.placement import Placement, Share
 from ..update import difference
 from .blob import binary
-from .clean_blobs import ENGINE_THREADS, clean_blobs
+from .clean_blobs import ENGINE_THREADS, clean_blobs, repeat_blobs
 from .events import Event, Events, Ruled, schema_of, text_of
 from .ingress import ArrowFunction
 from .machine import Kind, keep, stored, take
@@ -50,8 +50,7 @@ class LaneEngine:
         """Go through what was read in a micro-batch once more."""
         events = Events(self.engine, delta.told["events"])
         events.let_happen()  # also those of a micro-batch without tuples
-        for _ in clean_blobs(self.engine, delta.blobs, tuple(delta.told["order_by"]), events):
-            pass
+        repeat_blobs(self.engine, delta.blobs, tuple(delta.told["order_by"]), events)
 
     def snapshot_parts(self) -> tuple[bytes, list[NDArray[Any]]]:
         """Return all state."""
@@ -65,10 +64,17 @@ _ENGINES = Kind(
 
 
 class Lane(StatefulProcessor):
-    """The lane as a stateful operator of a streaming query."""
+    """The lane as a stateful operator of a streaming query.
+
+    Attributes:
+        outcomes: What became of the control records of the micro-batch that was processed.
+        report: The report of that micro-batch.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.outcomes: list[Outcome] = []
+        self.report = ""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
@@ -83,37 +89,43 @@ class Lane(StatefulProcessor):
         """Clean the tuples of a micro-batch."""
         import pandas as pd
 
-        blobs, records = arrived(rows)
         lane = self.plan.keys.index(key[0])
-        messages, outcomes, report = self.process([blob.cells for blob in blobs], records, lane)
-        carries = self.plan.carries(lane)
-
-        def frame(number: int, **columns: Any) -> pd.DataFrame:
-            return pd.DataFrame({"lane": [lane], "number": [number], **columns, REPORT: [report]})
-
-        for number, (blob, message) in enumerate(zip(blobs, messages, strict=True)):
-            yield frame(
-                number,
-                cells=[blob.cells if carries else None],
-                rest=[blob.rest],
-                aside=[blob.aside],
-                repairs=[message and message.to_pybytes()],
-                control=[None],
-            )
-        if lane > 0:
-            outcomes = []  # the first lane tells the same
-        for number, outcome in enumerate(outcomes, len(blobs)):
-            nothing = {name: [None] for name in ("cells", "rest", "aside", "repairs")}
-            yield frame(number, **nothing, control=[outcome.to_json()])
+        sent: dict[str, Any] | None = None
+        for row in self._rows(*arrived(rows), lane):
+            if sent is not None:
+                yield pd.DataFrame([sent | {REPORT: None}])
+            sent = row
+        if sent is not None:  # there is a report when all is done
+            yield pd.DataFrame([sent | {REPORT: self.report}])
         settle()
+
+    def _rows(self, blobs: list[Any], records: list[ControlRecord], lane: int) -> Iterator[dict[str, Any]]:
+        """Clean the tuples of a micro-batch, and yield what is sent on."""
+        carries = self.plan.carries(lane)
+        messages = self.process([blob.cells for blob in blobs], records, lane)
+        # Strict: all messages are asked for, so that `process` comes to its end, also without blobs.
+        for number, (blob, message) in enumerate(zip(blobs, messages, strict=True)):
+            yield {
+                "lane": lane,
+                "number": number,
+                "cells": blob.cells if carries else None,
+                "rest": blob.rest,
+                "aside": blob.aside,
+                "repairs": message and message.to_pybytes(),
+                "control": None,
+            }
+        if lane == 0:  # the others would tell the same
+            nothing = dict.fromkeys(("cells", "rest", "aside", "repairs"))
+            for number, outcome in enumerate(self.outcomes, len(blobs)):
+                yield {"lane": lane, "number": number, **nothing, "control": outcome.to_json()}
 
     def process(
         self, cells: list[bytes], records: Sequence[ControlRecord] = (), lane: int = 0
-    ) -> tuple[list[pa.Buffer | None], list[Outcome], str]:
+    ) -> Iterator[pa.Buffer | None]:
         """Let control records take effect, clean the tuples of a micro-batch, and store what was read.
 
-        Returns:
-            The repairs of each blob, the outcomes, and the report.
+        Yields:
+            The repairs of each blob. After the last one there are outcomes and a report.
         """
         head = self.state.read_head()
         begins = head is None
@@ -124,12 +136,14 @@ class Lane(StatefulProcessor):
         if self.plan.control:
             _prepare_for_updates()
         events = begin(self.plan, head, engine, records, begins=begins)
-        messages = list(clean_blobs(engine, cells, self.plan.order_by, events))
+        write_blobs = partial(self.state.write_blobs, head, cells)
+        yield from clean_blobs(engine, cells, self.plan.order_by, events, meanwhile=write_blobs)
         position, head.position = head.position, engine.position
         head.config = config_of(self.plan)
         told = {"order_by": list(self.plan.order_by), "events": events.happened}
         keep(self.state, head, live, Delta(told, cells), self.plan.snapshot_bytes)
-        return messages, events.outcomes, report(engine, engine.position - position, events.outcomes)
+        self.outcomes = events.outcomes
+        self.report = report(engine, engine.position - position, events.outcomes)
 
     def close(self) -> None:
         """Do nothing: the engine stays."""

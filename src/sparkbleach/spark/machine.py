@@ -126,7 +126,7 @@ def keep(
         state: The store.
         head: Where the machine was.
         live: The machine; it has taken the delta in.
-        delta: What it has read.
+        delta: What it has read; its blobs are in the store by now.
         snapshot_bytes: How many bytes of deltas make a snapshot worth its while, at least.
         machines: How many machines the query has.
     """

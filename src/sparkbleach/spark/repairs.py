@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..stage.audit import RepairedColumn
 from .blob import QUICK
 
-_OWN = ("row", "position", "new")
 _METADATA = b"sparkbleach"
 
 
@@ -20,15 +21,16 @@ def pack_repairs(repaired: Sequence[RepairedColumn]) -> pa.Buffer | None:
         return None
     sink = pa.BufferOutputStream()
     for column in repaired:
+        own = {"row": _narrow(column.rows), "new": column.new}
+        told = {"attribute": column.attribute, "version": column.version, "applied": column.applied}
+        shift = column.positions - column.rows
+        if (shift == shift[0]).all():  # unless rows were sorted
+            told["shift"] = int(shift[0])
+        else:
+            own["position"] = pa.array(column.positions)
         why = column.why
-        batch = pa.RecordBatch.from_arrays(
-            [pa.array(column.rows), pa.array(column.positions), column.new, *why.columns],
-            names=[*_OWN, *why.schema.names],
-        )
-        told = json.dumps(
-            {"attribute": column.attribute, "version": column.version, "applied": column.applied}
-        )
-        batch = batch.replace_schema_metadata({_METADATA: told})
+        batch = pa.RecordBatch.from_arrays([*own.values(), *why.columns], names=[*own, *why.schema.names])
+        batch = batch.replace_schema_metadata({_METADATA: json.dumps(told)})
         with pa.ipc.new_stream(sink, batch.schema, options=QUICK) as writer:
             writer.write_batch(batch)
     return sink.getvalue()
@@ -45,17 +47,15 @@ def unpack_repairs(data: pa.Buffer) -> list[RepairedColumn]:
             # To the end of this stream, where the next one begins.
             while next(reader, None) is not None:
                 pass
-        row, position, new = (batch.column(name) for name in _OWN)
-        why = batch.select([name for name in batch.schema.names if name not in _OWN])
+        row = batch.column("row").to_numpy().astype(np.int64)
+        shift = told.pop("shift", None)
+        position = batch.column("position").to_numpy() if shift is None else row + shift
+        why = batch.select([name for name in batch.schema.names if name not in ("row", "position", "new")])
         repaired.append(
-            RepairedColumn(
-                told["attribute"],
-                told["version"],
-                told["applied"],
-                row.to_numpy(),
-                position.to_numpy(),
-                new,
-                why,
-            )
+            RepairedColumn(**told, rows=row, positions=position, new=batch.column("new"), why=why)
         )
     return repaired
+
+
+def _narrow(rows: NDArray[np.int64]) -> pa.Array:
+    return pa.array(rows.astype(np.min_scalar_type(rows.max())))

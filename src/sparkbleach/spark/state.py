@@ -146,15 +146,18 @@ class MachineState:
         """Store where the machine is."""
         self._put(_HEAD, json.dumps({"format": FORMAT_VERSION, **asdict(head)}).encode())
 
+    def write_blobs(self, head: Head, blobs: list[bytes]) -> None:
+        """Store the data of the next delta, ahead of the rest of it."""
+        for part, blob in enumerate(blobs, 1):
+            self._put((_DELTA, head.sequence + 1, part), blob)
+
     def write_delta(self, head: Head, delta: Delta) -> None:
-        """Store the next delta."""
+        """Store the next delta, whose data is stored already."""
         head.sequence += 1
         head.token = delta.token
         parts = [len(blob) for blob in delta.blobs]
         header = {"token": delta.token, **delta.told, "parts": parts}
         self._put((_DELTA, head.sequence, 0), json.dumps(header).encode())
-        for part, blob in enumerate(delta.blobs, 1):
-            self._put((_DELTA, head.sequence, part), blob)
         head.delta_bytes += sum(parts)
 
     def token(self, sequence: int) -> str | None:

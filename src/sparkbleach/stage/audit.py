@@ -23,6 +23,8 @@ CANDIDATE = pa.struct(
     [pa.field("value", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
 )
 
+_DECIDED_BY = pa.array(["count", "constant"])
+
 
 def audit_schema(id_type: pa.DataType) -> pa.Schema:
     """Return the schema of audit batches; values are rendered as text, whatever their attribute's type."""
@@ -56,7 +58,8 @@ class RepairedColumn:
         rows: The tuples whose cell changed, by their place in the batch.
         positions: Their positions in the stream.
         new: The new cells; with a dictionary, mostly.
-        why: The reasons: the columns of the audit from `rules` on, but candidates in the attribute's type.
+        why: The reasons: the columns of the audit from `rules` on, but candidates in the attribute's type,
+            and a dictionary where the same is said again and again.
     """
 
     attribute: str
@@ -129,7 +132,7 @@ def repaired_column(
         ),
         "confidence": pa.array(confidence),
         "groups": pa.array(repairs.groups[:n_repairs]),
-        "decided_by": pa.array(["count", "constant"]).take(pa.array(by_constant.astype(np.int8))),
+        "decided_by": pa.DictionaryArray.from_arrays(by_constant.astype(np.int8), _DECIDED_BY),
         "overruled": overruled,
     }
     return RepairedColumn(
@@ -199,7 +202,7 @@ def decided_column(
         ),
         "confidence": pa.array(confidence),
         "groups": pa.array(groups),
-        "decided_by": pa.array(["count", "constant"]).take(pa.array(by_constant.astype(np.int8))),
+        "decided_by": pa.DictionaryArray.from_arrays(by_constant.astype(np.int8), _DECIDED_BY),
         "overruled": overruled,
     }
     column = RepairedColumn(
@@ -302,7 +305,10 @@ def _told(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
     return {
         "old_value": _render(take(old, column.rows)),
         "new_value": _render(column.new),
-        **dict(zip(column.why.schema.names, column.why.columns, strict=True)),
+        **{
+            name: plain(array)
+            for name, array in zip(column.why.schema.names, column.why.columns, strict=True)
+        },
         "candidates": pa.ListArray.from_arrays(
             candidates.offsets, pa.StructArray.from_arrays([_render(value), count], fields=list(CANDIDATE))
         ),
@@ -336,12 +342,11 @@ def _offsets(lengths: NDArray[np.int64]) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
 
 
-def _rule_lists(violated: NDArray[np.bool_], rules: Sequence[LiveRule]) -> pa.Array:
-    """Return for each row the ids of the rules it violates, earlier rules first."""
+def _rule_lists(violated: NDArray[np.bool_], rules: Sequence[LiveRule]) -> pa.DictionaryArray:
+    """Return for each row the ids of the rules it violates, earlier rules first; each such list once."""
     live = sorted(enumerate(rules), key=lambda item: item[1].serial)
-    in_order = violated[:, [j for j, _ in live]]
-    _, which = np.nonzero(in_order)
-    ids = pa.array([rule.id for _, rule in live], pa.string())
-    return pa.ListArray.from_arrays(
-        _offsets(in_order.sum(axis=1)), ids.take(pa.array(which.astype(np.int32)))
-    )
+    bits = np.ascontiguousarray(np.packbits(violated[:, [j for j, _ in live]], axis=1))
+    keys = bits if bits.shape[1] == 1 else bits.view(f"V{bits.shape[1]}")
+    _, first, which = np.unique(keys[:, 0], return_index=True, return_inverse=True)
+    lists = [[rule.id for j, rule in live if row[j]] for row in violated[first]]
+    return pa.DictionaryArray.from_arrays(which.astype(np.int32), pa.array(lists, pa.list_(pa.string())))

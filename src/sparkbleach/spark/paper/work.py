@@ -125,6 +125,7 @@ class WorkerOperator(StatefulProcessor):
         )
         told = {"envelopes": [[row.kind, row.attribute] for row in rows]}
         delta = Delta(told, [row.data for row in rows])
+        self.state.write_blobs(head, delta.blobs)
         keep(self.state, head, live, delta, self.snapshot_bytes, self.topology.machines)
         return self._addressed(number, rows, sent, live.machine.worker)
 
