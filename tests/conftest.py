@@ -32,6 +32,11 @@ settings.load_profile(PROFILE)
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
+def unmeasured() -> dict[str, str]:
+    """Return the environment without coverage, for programs that are killed: they leave damaged files."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+
+
 @pytest.fixture(scope="session")
 def connector() -> str | None:
     """The jars of Spark's Kafka connector; None if they cannot be fetched."""

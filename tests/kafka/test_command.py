@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from sparkbleach.kafka import Broker
 from sparkbleach.kafka.client import number_of_partitions, read, size
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run
+from tests.conftest import unmeasured
 from tests.kafka.records import COLUMNS, DDL, audit_rows, new_topic, origin, rows, send, values
 from tests.spark.streams import cleaned_by_engine, tuples
 from tests.spark.test_crash import kill_tree
@@ -45,7 +45,7 @@ def test_a_killed_cleaner_goes_on(broker: Broker, tmp_path: Path, rules: Path) -
         "--output", str(output), "--id", "id", "--schema", DDL, "--no-window", "--records-per-batch", "200",
         "--checkpoint", str(tmp_path / "checkpoint"), "--master", "local[2]",
     ]  # fmt: skip
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment = {**unmeasured(), "PYSPARK_PYTHON": sys.executable}
 
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen([*command, "--follow"], env=environment, stdout=log, stderr=log)  # noqa: S603

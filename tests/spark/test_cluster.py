@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import NIGHTLY
+from tests.conftest import NIGHTLY, unmeasured
 from tests.docs.test_documents import blocks
 from tests.kernel.compiled import give_machine_code
 from tests.spark.cluster.standalone import Cluster
@@ -58,7 +58,7 @@ class Job:
             self.process = subprocess.Popen(  # noqa: S603
                 ["/bin/bash", "-euc", commands.replace("spark://master:7077", self.cluster.url)],
                 cwd=self.here,
-                env={**os.environ, "PATH": path, "PYTHONPATH": sources, "PYSPARK_PYTHON": sys.executable},
+                env={**unmeasured(), "PATH": path, "PYTHONPATH": sources, "PYSPARK_PYTHON": sys.executable},
                 stdout=log,
                 stderr=log,
             )

@@ -19,7 +19,7 @@ import pytest
 
 from sparkbleach import RuleUpdate, open_log
 from sparkbleach.engine import as_rule
-from tests.conftest import NIGHTLY
+from tests.conftest import NIGHTLY, unmeasured
 from tests.spark.streams import RULES, cleaned_by_engine, tuples, write_files
 
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ class Run:
         self.update_rules()
         self.mark = self.directory / f"mark-{self.marks}"
         environment = {
-            **os.environ,
+            **unmeasured(),
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join([str(HERE / "crash"), str(ROOT / "src"), str(ROOT)]),
         }

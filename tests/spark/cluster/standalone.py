@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import time
@@ -11,6 +10,7 @@ from typing import Any
 
 import pyspark
 
+from tests.conftest import unmeasured
 from tests.spark.test_crash import kill_tree
 
 _SPARK_HOME = Path(pyspark.__file__).parent
@@ -27,7 +27,7 @@ class Cluster:
 
     def __init__(self, directory: Path, variables: dict[str, str]) -> None:
         self.directory = directory
-        self._environment = {**os.environ, **variables, "SPARK_HOME": str(_SPARK_HOME)}
+        self._environment = {**unmeasured(), **variables, "SPARK_HOME": str(_SPARK_HOME)}
         self._environment.pop("PYTHONPATH", None)  # executors have what is shipped to them
         self.url = ""
         self.workers: dict[int, subprocess.Popen[Any]] = {}
