@@ -147,6 +147,20 @@ def kill_tree(pid: int) -> None:
             os.kill(one, signal.SIGKILL)
 
 
+def lose_newest_state(directory: Path) -> int:
+    """Delete all files of the newest version of the lane's state store; return its number."""
+    store = directory / "checkpoint" / "state" / "0" / "0"
+    newest = max(int(path.name.partition(".")[0].partition("_")[0]) for path in store.glob("*.changelog"))
+    for path in [*store.glob(f"{newest}.*"), *store.glob(f"{newest}_*")]:
+        path.unlink()
+    return newest
+
+
+def newest_commit(directory: Path) -> int:
+    """Return the number of the last micro-batch that was committed."""
+    return max(int(path.name) for path in (directory / "checkpoint" / "commits").glob("[0-9]*"))
+
+
 def test_killed_again_and_again(tmp_path: Path) -> None:
     """After SIGKILLs in a snapshot, in the lane and before a commit the output is that of an undisturbed run.
 
@@ -157,12 +171,9 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     run.kill_at("snapshot:3")
     run.kill_at("head:2")
     run.kill_at("written:2")
-    store = tmp_path / "checkpoint" / "state" / "0" / "0"
-    newest = max(int(path.name.partition(".")[0].partition("_")[0]) for path in store.glob("*.changelog"))
-    committed = max(int(path.name) for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
-    assert newest == committed + 2  # version n is that of micro-batch n - 1
-    for path in [*store.glob(f"{newest}.*"), *store.glob(f"{newest}_*")]:
-        path.unlink()
+    assert (
+        lose_newest_state(tmp_path) == newest_commit(tmp_path) + 2
+    )  # version n is that of micro-batch n - 1
     run.finish()
 
 
@@ -184,6 +195,22 @@ def test_killed_at_random_moments(tmp_path: Path, seed: int) -> None:
     for _ in range(4):
         if not run.kill_after(moments.uniform(4, 16)):
             break
+    run.finish()
+
+
+@pytest.mark.skipif(not NIGHTLY, reason="nightly: takes a minute")
+def test_committed_state_is_lost(tmp_path: Path) -> None:
+    """Without the state of a committed micro-batch Spark refuses; what docs/spark.md says helps."""
+    run = Run(tmp_path)
+    run.finish()
+    assert lose_newest_state(tmp_path) == newest_commit(tmp_path) + 1
+    process = run.start()
+    assert process.wait(900) != 0
+    newest = newest_commit(tmp_path)
+    checkpoint = tmp_path / "checkpoint"
+    (checkpoint / "commits" / str(newest)).unlink()
+    # That of the micro-batch at which the start failed.
+    (checkpoint / "offsets" / str(newest + 1)).unlink()
     run.finish()
 
 
