@@ -14,7 +14,7 @@ import pyarrow as pa
 _SMALL = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 QUICK = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 #: how many cells are looked at to see whether a column repeats itself
-_SAMPLE = 1_000
+_SAMPLE = 5_000
 
 
 def pack(batches: Sequence[pa.RecordBatch], *, small: bool) -> pa.Buffer:
