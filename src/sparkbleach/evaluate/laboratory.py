@@ -54,8 +54,8 @@ class Profile:
         backlog: How many of them are there at the beginning.
         warm_up: How many micro-batches are not measured.
         micro_batches: How many are, at least, where latency is measured.
-        file_tuples: Tuples per micro-batch where throughput is measured.
-        files: How many such micro-batches there are.
+        throughput_tuples: Tuples per micro-batch where throughput is measured.
+        throughput_batches: How many such micro-batches there are.
         windows_s: Windows of the baseline, in seconds at the rate of the paper.
         timed_windows_s: Those whose processing is timed on Spark.
         rules: How many rules there are, where that is what changes.
@@ -78,8 +78,8 @@ class Profile:
     backlog: int
     warm_up: int
     micro_batches: int
-    file_tuples: int
-    files: int
+    throughput_tuples: int
+    throughput_batches: int
     windows_s: tuple[float, ...]
     timed_windows_s: tuple[float, ...]
     rules: tuple[int, ...]
@@ -109,8 +109,8 @@ PROFILES = {
         backlog=2_000,
         warm_up=1,
         micro_batches=3,
-        file_tuples=2_000,
-        files=4,
+        throughput_tuples=2_000,
+        throughput_batches=4,
         windows_s=(0.05, 0.1, 0.2),
         timed_windows_s=(0.1,),
         rules=(1, 8, 16),
@@ -133,8 +133,8 @@ PROFILES = {
         backlog=500_000,
         warm_up=100,
         micro_batches=150,
-        file_tuples=200_000,
-        files=20,
+        throughput_tuples=200_000,
+        throughput_batches=20,
         windows_s=(1, 2, 5, 10, 20, 30, 40),
         timed_windows_s=(1, 5, 20, 40),
         rules=(1, 2, 4, 8, 16, 32, 64),
@@ -157,8 +157,8 @@ PROFILES = {
         backlog=1_000_000,
         warm_up=250,
         micro_batches=400,
-        file_tuples=500_000,
-        files=20,
+        throughput_tuples=500_000,
+        throughput_batches=20,
         windows_s=(1, 2, 5, 10, 20, 30, 40, 60, 90),
         timed_windows_s=(1, 5, 20, 60),
         rules=(1, 2, 4, 8, 16, 32, 64),

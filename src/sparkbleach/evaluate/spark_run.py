@@ -27,6 +27,7 @@ Transform = Callable[[DataFrame], DataFrame]
 
 #: one tuple in so many is a sample of the latency
 SAMPLE_EVERY = 100
+_FILES_PER_BATCH = 4
 _STALL_S = 300.0
 _POLL_S = 0.1
 
@@ -93,6 +94,16 @@ def files(spark: SparkSession, directory: Path, schema: pa.Schema, files_per_bat
     """Return a stream of the files of a directory."""
     reader = spark.readStream.schema(from_arrow_schema(schema))
     return reader.option("maxFilesPerTrigger", files_per_batch).parquet(str(directory))
+
+
+def write_backlog(stream: pa.Table, directory: Path, batch_tuples: int) -> None:
+    """Write a stream for `backlog`, with so many tuples in a micro-batch."""
+    write_files(stream, directory, batch_tuples // _FILES_PER_BATCH)
+
+
+def backlog(spark: SparkSession, directory: Path, schema: pa.Schema) -> DataFrame:
+    """Return a stream that is there as a whole, each micro-batch in several files that tasks read at once."""
+    return files(spark, directory, schema, _FILES_PER_BATCH)
 
 
 def run_files(df: DataFrame, checkpoint: Path, advance: Callable[[int], object] = lambda _: None) -> SparkRun:

@@ -15,7 +15,7 @@ from ..laboratory import PAPER_RATE, SALES_RULES, SIX_RULES, Laboratory
 from ..measures import dirty_ratios, ratio
 from ..ratios import FLOOR
 from ..result import Claim, Figure, Mark, Panel, Result, Series
-from ..spark_run import files, repeated, run_files, write_files
+from ..spark_run import backlog, repeated, run_files, write_backlog
 from ..spoil import spoil
 from ..watch import Usage, told_others
 
@@ -237,15 +237,15 @@ def run_cores(lab: Laboratory) -> Result:
     """Clean the same backlog with more and more cores."""
     profile = lab.profile
     dirty = spoil(lab.truth, paper_errors(SIX_RULES, _DIRT), lab.seed).dirty
-    stream = repeated(dirty, profile.files * profile.file_tuples)
+    stream = repeated(dirty, profile.throughput_batches * profile.throughput_tuples)
     here = lab.directory()
-    write_files(stream, here / "in", profile.file_tuples)
+    write_backlog(stream, here / "in", profile.throughput_tuples)
     rates, masters = [], []
     usage: list[Usage] = []
     for cores in profile.cores:
         spark = lab.spark(f"local[{cores}]")
         masters.append(spark.sparkContext.master)
-        source = files(spark, here / "in", stream.schema)
+        source = backlog(spark, here / "in", stream.schema)
         cleaned = clean(source, SIX_RULES, id="id", window=lab.window)
         with lab.progress(f"cleaning on Spark, local[{cores}]", stream.num_rows) as advance:
             done = run_files(cleaned, here / f"checkpoint-{cores}", advance)
@@ -257,9 +257,9 @@ def run_cores(lab: Laboratory) -> Result:
         question="What do more cores bring?",
         method=(
             f"{stream.num_rows:,} tuples, over and over {lab.stream_name}; rules r0 to r5, 10 % dirt; "
-            f"{profile.file_tuples:,} tuples a micro-batch, on Spark with local[n]. The lane is one task; "
-            "what brings rows to it and takes them away is spread over all cores. The Python workers are "
-            "processes of their own, so that local[1] may keep more than one core busy. "
+            f"{profile.throughput_tuples:,} tuples a micro-batch, on Spark with local[n]. The lane is one "
+            "task; what brings rows to it and takes them away is spread over all cores. The Python workers "
+            "are processes of their own, so that local[1] may keep more than one core busy. "
             f"{told_others(usage)}"
         ),
         claims=[

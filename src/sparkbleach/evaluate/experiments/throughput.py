@@ -8,7 +8,7 @@ from ...spark.topology import clean
 from ..dirt import paper_errors
 from ..laboratory import PAPER_RATE, SIX_RULES, Laboratory
 from ..result import Claim, Figure, Mark, Panel, Result, Series
-from ..spark_run import files, repeated, run_files, write_files
+from ..spark_run import backlog, repeated, run_files, write_backlog
 from ..spoil import spoil
 from ..watch import summary, told_others
 
@@ -19,10 +19,10 @@ def run(lab: Laboratory) -> Result:
     """Clean a backlog as fast as possible."""
     profile = lab.profile
     dirty = spoil(lab.truth, paper_errors(SIX_RULES, 0.1), lab.seed).dirty
-    stream = repeated(dirty, profile.files * profile.file_tuples)
+    stream = repeated(dirty, profile.throughput_batches * profile.throughput_tuples)
     here = lab.directory()
-    write_files(stream, here / "in", profile.file_tuples)
-    source = files(lab.spark(), here / "in", stream.schema)
+    write_backlog(stream, here / "in", profile.throughput_tuples)
+    source = backlog(lab.spark(), here / "in", stream.schema)
     with lab.progress("cleaning on Spark", stream.num_rows) as advance:
         done = run_files(clean(source, SIX_RULES, id="id", window=lab.window), here / "checkpoint", advance)
     warm = done.batches[len(done.batches) // _WARM_UP_SHARE :]
@@ -36,7 +36,7 @@ def run(lab: Laboratory) -> Result:
         question="A backlog is waiting. How many tuples per second are cleaned?",
         method=(
             f"{stream.num_rows:,} tuples, over and over {lab.stream_name}; rules r0 to r5, 10 % dirt, "
-            f"{lab.window_name}; {profile.file_tuples:,} tuples a micro-batch, from Parquet files to a "
+            f"{lab.window_name}; {profile.throughput_tuples:,} tuples a micro-batch, from Parquet files to a "
             f"no-op sink, on Spark ({lab.spark().sparkContext.master}). The first third of the "
             "micro-batches is not counted: the JVM compiles. Memory is that of all processes, the JVM's "
             f"heap included. {told_others(usage)}"
