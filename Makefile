@@ -59,7 +59,7 @@ bench-long: $(READY) ## Watch memory and checkpoint over 10 M tuples (about five
 bench-kernel: $(READY) ## Measure the kernel on one core (about two minutes)
 	$(BIN)/python -m bench.kernel
 
-bench-topologies: $(READY) ## Measure lanes and the paper's topology on Spark (about ten minutes)
+bench-topologies: $(READY) ## Measure lanes and the paper's topology on Spark (about five minutes)
 	$(BIN)/python -m bench.topologies
 
 clean: ## Remove everything that the other targets made

@@ -40,8 +40,7 @@ def worker_mb() -> int:
 def main() -> None:
     """Print a line for each million tuples; of the checkpoint, the largest size seen meanwhile."""
     millions = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    spark = session()
-    with tempfile.TemporaryDirectory(prefix="sparkbleach-long-") as directory:
+    with session() as spark, tempfile.TemporaryDirectory(prefix="sparkbleach-long-") as directory:
         here = Path(directory)
         (here / "in").mkdir()
         for number, batch in enumerate(dirty_batches(millions * 1_000_000, FILE_TUPLES)):
@@ -72,7 +71,6 @@ def main() -> None:
                 )
                 largest = 0
         query.awaitTermination()
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -155,14 +155,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less of everything: a look, not a result")
     options = parser.parse_args()
-    spark = session()
-    with tempfile.TemporaryDirectory(prefix="sparkbleach-bench-") as directory:
+    with session() as spark, tempfile.TemporaryDirectory(prefix="sparkbleach-bench-") as directory:
         if options.quick:
             batches = run(spark, Path(directory), backlog=500_000, warm_up=30, seconds=15)
         else:
             batches = run(spark, Path(directory), backlog=2_000_000, warm_up=60, seconds=40)
         print_results(batches)
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -6,11 +6,10 @@ Usage: python -m bench.spark [--quick] [throughput] [lanes] [latency]
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from bench.stream import dirty_batches
 from sparkbleach import SPARK_SETTINGS, clean
+from sparkbleach.cli.session import spark_session
 from sparkbleach.evaluate.measures import Latency
 from sparkbleach.evaluate.sales import RULES, SCHEMA
 from sparkbleach.evaluate.spark_run import (
@@ -44,20 +44,10 @@ BARE = "(c') without the column _repairs"
 BYTES_PER_BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 
-def session() -> SparkSession:
-    """Return a session on two cores."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config(map=SPARK_SETTINGS)
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "4g")
-        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
+def session() -> AbstractContextManager[SparkSession]:
+    """Give a quiet session on two cores that remembers all progress."""
+    settings = {"spark.driver.memory": "4g", "spark.sql.streaming.numRecentProgressUpdates": "10000"}
+    return spark_session("local[2]", debug=False, settings=settings)
 
 
 def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -163,8 +153,7 @@ def main() -> None:
     parser.add_argument("what", nargs="*", default=["throughput", "latency"])
     parser.add_argument("--quick", action="store_true", help="less of everything: a look, not a result")
     options = parser.parse_args()
-    spark = session()
-    with tempfile.TemporaryDirectory(prefix="sparkbleach-bench-") as directory:
+    with session() as spark, tempfile.TemporaryDirectory(prefix="sparkbleach-bench-") as directory:
         here = Path(directory)
         if "throughput" in options.what:
             throughput(spark, here, n_files=30 if options.quick else 60, rounds=1 if options.quick else 5)
@@ -175,7 +164,6 @@ def main() -> None:
                 latency(spark, here, backlog=100_000, warm_up=100, n_batches=100)
             else:
                 latency(spark, here, backlog=2_000_000, warm_up=250, n_batches=350)
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ BACKLOG = 2_000
 
 def main(batch_tuples: int, n_batches: int) -> None:
     """Print one line for each topology."""
-    spark = session()
     window = Window.tuples(2 * batch_tuples, slide=batch_tuples)
     print(
         f"r0-r5, a window of {window.size:,} tuples, {WORKERS} detect and {WORKERS} repair workers\n"
@@ -42,7 +41,7 @@ def main(batch_tuples: int, n_batches: int) -> None:
         f"{'super cells':>12} {'state MB':>9}",
         flush=True,
     )
-    with tempfile.TemporaryDirectory(prefix="sparkbleach-bench-") as directory:
+    with session() as spark, tempfile.TemporaryDirectory(prefix="sparkbleach-bench-") as directory:
         here = Path(directory)
         stream = pa.Table.from_batches(dirty_batches(n_batches * batch_tuples, batch_tuples))
         write_files(stream, here / "in", batch_tuples)
@@ -70,7 +69,6 @@ def main(batch_tuples: int, n_batches: int) -> None:
                 f"{backlog.messages:>9,} {backlog.super_cells:>12,} {backlog.state_bytes / 1e6:>9.1f}",
                 flush=True,
             )
-    spark.stop()
 
 
 if __name__ == "__main__":
