@@ -26,9 +26,8 @@ def _thawed() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_what_there_is_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_there_is_is_left_alone() -> None:
     """After a task a collection goes over nothing that was there before."""
-    monkeypatch.setattr(worker, "_collected_at", 0.0)
     worker.settle()
     assert gc.get_freeze_count() > 1_000
     kept = Node()
@@ -36,13 +35,22 @@ def test_what_there_is_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(one is kept for one in gc.get_objects())
 
 
-def test_garbage_is_collected_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Garbage that was left alone is freed when the time has come, and not before."""
+def test_garbage_of_a_task_is_freed_at_once() -> None:
+    """What a task has left behind is gone when it has ended."""
     worker.settle()
     garbage = weakref.ref(Node())
     worker.settle()
-    gc.collect()
+    assert garbage() is None
+
+
+def test_what_was_kept_is_freed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What outlived a task and became garbage later is freed when the time has come, and not before."""
+    kept = Node()
+    garbage = weakref.ref(kept)
+    worker.settle()
+    del kept
+    worker.settle()
     assert garbage() is not None
-    monkeypatch.setattr(worker, "_collected_at", -worker._SECONDS_MAX)
+    monkeypatch.setattr(worker, "_all_collected_at", -worker._SECONDS_MAX)
     worker.settle()
     assert garbage() is None
