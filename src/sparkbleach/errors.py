@@ -40,4 +40,4 @@ class RuleWarning(UserWarning):
 
 
 class SessionWarning(UserWarning):
-    """A Spark session works, but slowly."""
+    """A Spark session works, but slowly; or its workers may not find the package."""

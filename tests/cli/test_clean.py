@@ -306,7 +306,7 @@ def broken(name: str, directory: Path) -> tuple[list[object], str]:
         return options, "a.csv: it is not valid UTF-8"
     if name == "line breaks":
         (source / "a.csv").write_text(good + '2,5,"a ""b""\nc"\n')
-        return options, "a.csv: it has a line break in a quoted cell; give --multiline"
+        return options, "a.csv: a quote is not closed in the line"
     if name == "no parquet":
         (source / "a.parquet").write_text(good)
         return options, "a.parquet: it is not a whole Parquet file"

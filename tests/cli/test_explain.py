@@ -56,7 +56,7 @@ def test_an_unknown_id(tmp_path: Path) -> None:
     (tmp_path / "part-000000-0000.json").write_text(json.dumps(ROW) + "\n")
     result = CliRunner().invoke(app, ["explain", "7", "--audit", str(tmp_path)])
     assert result.exit_code == 0
-    assert result.stdout == "no cell of tuple 7 was changed\n"
+    assert result.stdout.startswith("no cell of tuple 7 was changed, if there is such a tuple")
 
 
 @pytest.mark.parametrize(

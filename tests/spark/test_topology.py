@@ -275,3 +275,15 @@ def test_wrong_options_are_refused(
             clean(df, RULES, id="id")
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", "1")
+
+
+def test_workers_without_the_package_are_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If Spark would start a Python that cannot find the package, a warning says which to set."""
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    with pytest.warns(SessionWarning, match=r"which does not have sparkbleach; .* PYSPARK_PYTHON="):
+        clean(spark.createDataFrame([(1, "a", "b")], "id int, k string, v string"), ["r: k -> v"], id="id")

@@ -58,7 +58,9 @@ def explain(
         else:
             rows = read_audit(Path(audit), id)
         if not rows:
-            typer.echo(f"no cell of tuple {id} was changed")
+            typer.echo(
+                f"no cell of tuple {id} was changed, if there is such a tuple: an audit has changed ones only"
+            )
             return
         for number, row in enumerate(rows):
             if number:

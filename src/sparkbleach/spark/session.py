@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 import warnings
+from functools import cache
 
 from pyspark.sql import DataFrame
 
@@ -51,6 +56,7 @@ def check_session(df: DataFrame, n_lanes: int | None) -> None:
     Raises:
         ConfigError: If a setting that is needed is missing.
     """
+    _check_python(df)
     if not df.isStreaming:
         return
     conf = df.sparkSession.conf
@@ -76,3 +82,33 @@ def check_session(df: DataFrame, n_lanes: int | None) -> None:
             SessionWarning,
             stacklevel=3,
         )
+
+
+def _check_python(df: DataFrame) -> None:
+    """Warn if the Python that Spark starts on this machine does not have the package.
+
+    That is so in a virtual environment that is not activated: Spark starts the `python3` of the PATH.
+    """
+    context = df.sparkSession.sparkContext
+    python = shutil.which(context.pythonExec) or context.pythonExec
+    if not str(context.master).startswith("local") or os.path.dirname(python) == os.path.dirname(
+        sys.executable
+    ):
+        return
+    if not _has_package(python):
+        warnings.warn(
+            f"session: Spark starts {python} for its workers, which does not have sparkbleach; activate the "
+            f"virtual environment, or set PYSPARK_PYTHON={sys.executable}, before the session starts",
+            SessionWarning,
+            stacklevel=4,
+        )
+
+
+@cache
+def _has_package(python: str) -> bool:
+    test = "import importlib.util, sys; sys.exit(importlib.util.find_spec('sparkbleach') is None)"
+    try:
+        done = subprocess.run([python, "-c", test], capture_output=True, timeout=60, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

@@ -56,6 +56,7 @@ _READ_OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 _HEADER_BYTES_MAX = 1 << 20
+_SHOWN_MAX = 60
 #: a micro-batch takes so many bytes of files, unless a number of files was given
 _BYTES_PER_BATCH = 256 << 20
 _WIDER: dict[type[DataType], tuple[type[DataType], ...]] = {
@@ -466,7 +467,7 @@ def _check_csv_lines(session: SparkSession, paths: list[str], multiline: bool) -
     n_quotes = F.length(F.regexp_replace(line, '[^"]', ""))
     goes_on = (n_quotes % 2 == 1) & line.rlike('(^|,)"([^"]|"")*$') & F.lit(not multiline)
     lines = session.read.text(paths).select(
-        F.col("_metadata.file_path"), foreign.alias("foreign"), goes_on.alias("on")
+        F.col("_metadata.file_path"), foreign.alias("foreign"), goes_on.alias("on"), line.alias("line")
     )
     bad = lines.where(F.col("foreign") | F.col("on")).first()
     if bad is None:
@@ -475,7 +476,8 @@ def _check_csv_lines(session: SparkSession, paths: list[str], multiline: bool) -
     if bad["foreign"]:
         raise SchemaError(f"{name}: it is not valid UTF-8; save it as UTF-8")
     raise SchemaError(
-        f"{name}: it has a line break in a quoted cell; give --multiline, or remove line breaks"
+        f"{name}: a quote is not closed in the line {bad['line'][:_SHOWN_MAX]!r}; close it, or give "
+        "--multiline if cells have line breaks"
     )
 
 
