@@ -1,6 +1,6 @@
 """A long run: memory of the lane's worker and size of the checkpoint while many windows pass.
 
-Usage: python -m bench.long_run [MILLIONS]
+Usage: python -m bench.long_run [MILLIONS] [bleach or basic]
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def worker_mb() -> int:
 def main() -> None:
     """Print a line for each million tuples; of the checkpoint, the largest size seen meanwhile."""
     millions = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    windowing = sys.argv[2] if len(sys.argv) > 2 else "bleach"
     with session() as spark, tempfile.TemporaryDirectory(prefix="sparkbleach-long-") as directory:
         here = Path(directory)
         (here / "in").mkdir()
@@ -48,7 +49,7 @@ def main() -> None:
             pq.write_table(pa.Table.from_batches([batch]), path)
             os.utime(path, (1e9 + number, 1e9 + number))
         source = files(spark, here / "in", SCHEMA, FILES_PER_BATCH)
-        cleaned = clean(source, SIX_RULES, id="id")
+        cleaned = clean(source, SIX_RULES, id="id", windowing=windowing)
         query = (
             cleaned.writeStream.format("noop")
             .option("checkpointLocation", str(here / "checkpoint"))
