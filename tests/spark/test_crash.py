@@ -171,9 +171,8 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     run.kill_at("snapshot:3")
     run.kill_at("head:2")
     run.kill_at("written:2")
-    assert (
-        lose_newest_state(tmp_path) == newest_commit(tmp_path) + 2
-    )  # version n is that of micro-batch n - 1
+    # Version n is that of micro-batch n - 1.
+    assert lose_newest_state(tmp_path) == newest_commit(tmp_path) + 2
     run.finish()
 
 

@@ -63,7 +63,7 @@ def _decided(
     pool: ThreadPoolExecutor,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[list[list[RepairedColumn]]]:
-    """Yield the repairs of some blobs at a time; the next ones are decided on in a thread of their own."""
+    """Yield the repairs of some blobs at a time; they are decided on in a thread that goes ahead."""
 
     def decide(some: list[bytes]) -> list[list[RepairedColumn]]:
         batches = list(pool.map(unpack, some))
@@ -72,15 +72,12 @@ def _decided(
         return _clean(engine, batches, events)
 
     # To be sorted they must be there all at once.
-    n_at_once = len(blobs) if order_by else _BLOBS_AT_ONCE
-    parts = [blobs[first : first + n_at_once] for first in range(0, len(blobs), n_at_once or 1)]
+    n_at_once = max(1, len(blobs)) if order_by else _BLOBS_AT_ONCE
+    parts = [blobs[first : first + n_at_once] for first in range(0, len(blobs), n_at_once)]
     with ThreadPoolExecutor(1, "sparkbleach-decide") as ahead:
-        deciding = [ahead.submit(decide, part) for part in parts[:1]]
+        decided = ahead.map(decide, parts)
         meanwhile()
-        for number in range(len(parts)):
-            repaired = deciding.pop().result()
-            deciding += [ahead.submit(decide, part) for part in parts[number + 1 : number + 2]]
-            yield repaired
+        yield from decided
 
 
 def _clean_sorted(

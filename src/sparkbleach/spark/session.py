@@ -91,11 +91,8 @@ def _check_python(df: DataFrame) -> None:
     """
     context = df.sparkSession.sparkContext
     python = shutil.which(context.pythonExec) or context.pythonExec
-    if not str(context.master).startswith("local") or os.path.dirname(python) == os.path.dirname(
-        sys.executable
-    ):
-        return
-    if not _has_package(python):
+    local = str(context.master).startswith("local")
+    if local and os.path.dirname(python) != os.path.dirname(sys.executable) and not _has_package(python):
         warnings.warn(
             f"session: Spark starts {python} for its workers, which does not have sparkbleach; activate the "
             f"virtual environment, or set PYSPARK_PYTHON={sys.executable}, before the session starts",
