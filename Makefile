@@ -45,22 +45,22 @@ evaluate: $(READY) ## Run all experiments and write a report (PROFILE=tiny, smal
 	$(BIN)/sparkbleach bench --profile $(PROFILE) --output $(OUTPUT)
 
 bench: $(READY) ## Measure throughput and latency on Spark (about ten minutes)
-	$(BIN)/python -m bench.spark
+	$(BIN)/python -m sparkbleach.evaluate.bench.spark
 
 bench-rules: $(READY) ## Measure what rule updates cost on Spark (about four minutes)
-	$(BIN)/python -m bench.rules
+	$(BIN)/python -m sparkbleach.evaluate.bench.rules
 
 bench-kafka: $(READY) ## Measure throughput from topic to topic (about three minutes)
-	$(BIN)/python -m bench.kafka
+	$(BIN)/python -m sparkbleach.evaluate.bench.kafka
 
 bench-long: $(READY) ## Watch memory and checkpoint over 10 M tuples (about five minutes)
-	$(BIN)/python -m bench.long_run
+	$(BIN)/python -m sparkbleach.evaluate.bench.long_run
 
 bench-kernel: $(READY) ## Measure the kernel on one core (about two minutes)
-	$(BIN)/python -m bench.kernel
+	$(BIN)/python -m sparkbleach.evaluate.bench.kernel
 
 bench-topologies: $(READY) ## Measure lanes and the paper's topology on Spark (about five minutes)
-	$(BIN)/python -m bench.topologies
+	$(BIN)/python -m sparkbleach.evaluate.bench.topologies
 
 clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build

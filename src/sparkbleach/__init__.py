@@ -8,8 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .config import Window
-from .controller import RuleController
-from .engine import Engine
+from .control.controller import RuleController
+from .control.rule_log import open_log
+from .engine.engine import Engine
 from .errors import (
     ConfigError,
     DownloadError,
@@ -22,15 +23,14 @@ from .errors import (
     SnapshotError,
     SparkbleachError,
 )
-from .rule import WILDCARD, Rule
-from .rulefile import load_rules
-from .rulelog import open_log
-from .update import RuleUpdate
+from .rules.file import load_rules
+from .rules.rule import WILDCARD, Rule
+from .rules.update import RuleUpdate
 
 if TYPE_CHECKING:
-    from .spark.session import SPARK_SETTINGS
-    from .spark.topology import audit, clean, report
-    from .spark.writer import Writer
+    from .spark.clean import audit, clean, report
+    from .spark.files.writer import Writer
+    from .spark.settings import SPARK_SETTINGS
 
 __all__ = [
     "SPARK_SETTINGS",

@@ -6,7 +6,7 @@ import re
 
 from sparkbleach.cli.shopping import RULES, shopping
 from sparkbleach.evaluate.measures import dirty_ratios, ratio
-from sparkbleach.rule import Rule
+from sparkbleach.rules.rule import Rule
 
 from .conftest import Run
 

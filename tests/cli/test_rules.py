@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sparkbleach.cli import app
-from sparkbleach.rulelog import DirectoryLog, Outcome
+from sparkbleach.control.rule_log import DirectoryLog, Outcome
 
 from .conftest import Run, read_csv
 

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparkbleach import ConfigError
-from sparkbleach.spark.topology import clean
-from sparkbleach.spark.writer import Writer
+from sparkbleach.spark.clean import clean
+from sparkbleach.spark.files.writer import Writer
 
 from .conftest import read_csv
 

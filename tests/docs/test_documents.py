@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from sparkbleach import RuleError, load_rules
 from sparkbleach.evaluate.dirt import Kind
 from sparkbleach.evaluate.experiments import EXPERIMENTS
-from tests.docs.commands import run_commands
+from tests.support.commands import run_commands
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -26,7 +26,7 @@ from sparkbleach.evaluate.result import Claim, Figure, Mark, Panel, Result, Seri
 from sparkbleach.evaluate.spark_run import MicroBatch, latencies_ms, repeated, steady, write_steady
 from sparkbleach.evaluate.watch import Watch, summary, told_others
 
-from .streams import sales
+from ..support.sales import sales
 
 
 @pytest.fixture(scope="module")

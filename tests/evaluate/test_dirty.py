@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from sparkbleach.cli import app
 
-from .streams import sales
+from ..support.sales import sales
 
 
 def run(*arguments: object) -> Result:

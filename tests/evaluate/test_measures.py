@@ -12,7 +12,7 @@ from sparkbleach.evaluate.engine_run import run_engine
 from sparkbleach.evaluate.measures import Latency, applies, cdf, dirty_ratios, ratio, score
 from sparkbleach.evaluate.spoil import spoil
 
-from .streams import SALES_RULES, sales
+from ..support.sales import SALES_RULES, sales
 
 N = 20_000
 TRUTH = sales(N)

@@ -7,15 +7,15 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sparkbleach import Window
-from sparkbleach.distributed import DistributedEngine
 from sparkbleach.evaluate.dirt import paper_errors
 from sparkbleach.evaluate.laboratory import SIX_RULES
 from sparkbleach.evaluate.spark_run import files, write_files
 from sparkbleach.evaluate.spoil import spoil
 from sparkbleach.evaluate.topologies import WAYS, WORKERS, clean_backlog, paper_way
-from sparkbleach.spark.session import PARTITIONS
+from sparkbleach.paper.in_process import DistributedEngine
+from sparkbleach.spark.settings import PARTITIONS
 
-from .streams import sales
+from ..support.sales import sales
 
 
 def test_ways_are_told_apart() -> None:

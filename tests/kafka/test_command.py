@@ -14,9 +14,9 @@ from sparkbleach.kafka.client import number_of_partitions, read, size
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run
 from tests.conftest import unmeasured
-from tests.kafka.records import COLUMNS, DDL, audit_rows, new_topic, origin, rows, send, values
-from tests.spark.streams import cleaned_by_engine, tuples
 from tests.spark.test_crash import kill_tree
+from tests.support.records import COLUMNS, DDL, audit_rows, new_topic, origin, rows, send, values
+from tests.support.streams import cleaned_by_engine, tuples
 
 DEADLINE_SECONDS = 300
 N_TUPLES = 2_000

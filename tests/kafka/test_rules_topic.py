@@ -14,10 +14,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sparkbleach import ConfigError, RuleController, clean, open_log
 from sparkbleach.kafka import Broker, Topic, TopicLog, TopicWriter, read_topic, topic_order
 from sparkbleach.kafka.client import read, size
-from sparkbleach.update import RuleUpdate
+from sparkbleach.rules.update import RuleUpdate
 from tests.conftest import NIGHTLY
-from tests.kafka.records import COLUMNS, DDL, RULES, audit_rows, new_topic, origin, rows, send, values
-from tests.spark.streams import WINDOW, cleaned_by_engine, tuples
+from tests.support.records import COLUMNS, DDL, RULES, audit_rows, new_topic, origin, rows, send, values
+from tests.support.streams import WINDOW, cleaned_by_engine, tuples
 
 DEADLINE_SECONDS = 1_800 if NIGHTLY else 300
 N_TUPLES = 500_000 if NIGHTLY else 3_000
@@ -141,7 +141,7 @@ def test_outcomes_of_a_micro_batch_are_kept_once(broker: Broker) -> None:
 
 
 def _outcomes(schema: pa.Schema) -> list[Any]:
-    from sparkbleach.rulelog import Outcome
+    from sparkbleach.control.rule_log import Outcome
 
     return [Outcome(index, "started", 0, 0, [], str(schema), ["id"], "id") for index in range(2)]
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkbleach import ConfigError, clean
 from sparkbleach.kafka import Broker, Topic, TopicWriter, read_topic, topic_order
 from sparkbleach.kafka.client import Record, number_of_partitions, read
-from tests.kafka.records import (
+from tests.support.records import (
     COLUMNS,
     DDL,
     MALFORMED,
@@ -26,7 +26,7 @@ from tests.kafka.records import (
     send,
     values,
 )
-from tests.spark.streams import WINDOW, cleaned_by_engine, tuples
+from tests.support.streams import WINDOW, cleaned_by_engine, tuples
 
 
 def cleaned(spark: SparkSession, topic: Topic, per_batch: int = 10_000) -> DataFrame:

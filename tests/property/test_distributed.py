@@ -10,18 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bench.stream import dirty_batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Engine, Rule, RuleError, SchemaError, Window
-from sparkbleach.distributed import DistributedEngine
+from sparkbleach.evaluate.bench.stream import dirty_batches
 from sparkbleach.evaluate.sales import RULES, SCHEMA
-from sparkbleach.stage.messages import Envelope
-from sparkbleach.update import RuleUpdate
+from sparkbleach.paper.in_process import DistributedEngine
+from sparkbleach.paper.messages import Envelope
+from sparkbleach.rules.update import RuleUpdate
 from tests.naive.reference import NaiveAttribute, NaiveRule
-from tests.property.streams import Case, Pair, cases
 from tests.property.test_simulation import simulate
+from tests.support.cases import Case, Pair, cases
 
 EXACT = ("basic", "dr", "hinge")
 TOPOLOGIES = st.fixed_dictionaries(

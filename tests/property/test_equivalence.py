@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from tests.property.streams import Case, Pair, cases
+from tests.support.cases import Case, Pair, cases
 
 
 @given(cases())

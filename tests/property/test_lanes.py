@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbleach import Engine, Rule, RuleError, RuleWarning
-from sparkbleach.stage.audit import audit_batch, in_schema_order, replace_cells
-from sparkbleach.stage.placement import Placement, Share, place
-from tests.kernel.invariants import check_invariants
-from tests.property.streams import Case, Pair, cases
+from sparkbleach.engine.audit import audit_batch, in_schema_order, replace_cells
+from sparkbleach.engine.placement import Placement, Share, place
 from tests.property.test_simulation import simulate
+from tests.support.cases import Case, Pair, cases
+from tests.support.invariants import check_invariants
 
 
 class Lanes:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sparkbleach import Rule
 from tests.naive.reference import NaiveRule
-from tests.property.streams import Case, Pair
+from tests.support.cases import Case, Pair
 
 KEYS = ("k0", "k1", "k2")
 TYPES = {**dict.fromkeys(KEYS, pa.int64()), "v": pa.string(), "w": pa.int32()}

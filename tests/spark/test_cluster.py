@@ -17,12 +17,12 @@ import pytest
 
 from tests.conftest import NIGHTLY, unmeasured
 from tests.docs.test_documents import blocks
-from tests.kernel.compiled import give_machine_code
-from tests.spark.cluster.standalone import Cluster
-from tests.spark.streams import cleaned_by_engine
 from tests.spark.test_crash import ROOT, Run, kill_tree
+from tests.support.cluster.standalone import Cluster
+from tests.support.compiled import give_machine_code
+from tests.support.streams import cleaned_by_engine
 
-PROGRAM = Path(__file__).parent / "cluster" / "program.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "cluster" / "program.py"
 _SECONDS_MAX = 600.0
 
 

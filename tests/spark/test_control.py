@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sparkbleach import ConfigError, RuleController, RuleError, Writer, clean, open_log, report
-from tests.spark.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples
+from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples
 
 N_FILES, FILE_TUPLES = 6, 150
 DEADLINE_SECONDS = 300

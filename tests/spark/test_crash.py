@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkbleach import RuleUpdate, open_log
-from sparkbleach.engine import as_rule
+from sparkbleach.engine.engine import as_rule
 from tests.conftest import NIGHTLY, unmeasured
-from tests.spark.streams import RULES, cleaned_by_engine, tuples, write_files
+from tests.support.streams import RULES, cleaned_by_engine, tuples, write_files
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "support"
 ROOT = HERE.parent.parent
 N_FILES, FILE_TUPLES = 12, 150
 #: a place and the how-many-eth time it is passed; see crash/sitecustomize.py

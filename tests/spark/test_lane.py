@@ -15,21 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbleach import Engine, Rule, RuleUpdate, Window
-from sparkbleach.rule import check_rules
-from sparkbleach.rulelog import ControlRecord, Outcome, record_text
+from sparkbleach.control.rule_log import ControlRecord, Outcome, record_text
+from sparkbleach.engine.placement import place
+from sparkbleach.rules.rule import check_rules
 from sparkbleach.spark import clean_blobs
-from sparkbleach.spark import machine as machine_module
-from sparkbleach.spark import state as state_module
+from sparkbleach.spark import replica as machine_module
+from sparkbleach.spark import state_store as state_module
 from sparkbleach.spark.egress import egress
 from sparkbleach.spark.ingress import ingress
 from sparkbleach.spark.lane import Lane
 from sparkbleach.spark.lanes import cells_by_lane
 from sparkbleach.spark.plan import Plan
-from sparkbleach.stage.placement import place
 from tests.naive.reference import canonical
-from tests.property.streams import DOMAINS, Case, cases
 from tests.property.test_lanes import n_rules
-from tests.spark.store import Store
+from tests.support.cases import DOMAINS, Case, cases
+from tests.support.store import Store
 
 
 @pytest.fixture(autouse=True)

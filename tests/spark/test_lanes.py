@@ -16,14 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sparkbleach import ConfigError, RuleUpdate, SessionWarning, SparkbleachError, clean, open_log, report
-from sparkbleach.engine import as_rule
-from sparkbleach.rulelog import Outcome
+from sparkbleach.control.rule_log import Outcome
+from sparkbleach.engine.engine import as_rule
+from sparkbleach.engine.placement import Placement
 from sparkbleach.spark.egress import egress
 from sparkbleach.spark.lanes import spread_keys
 from sparkbleach.spark.plan import Plan
-from sparkbleach.stage.placement import Placement
-from tests.spark.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
-from tests.spark.test_topology import results, run
+from tests.spark.test_clean import results, run
+from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sparkbleach
 from sparkbleach import ConfigError, RuleError, Window, clean
-from tests.spark.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
+from tests.spark.test_clean import results, run
+from tests.spark.test_clean import stream as stream
 from tests.spark.test_control import FILE_TUPLES, TABLE, Stream, same_times
-from tests.spark.test_topology import results, run
-from tests.spark.test_topology import stream as stream
+from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
 
 UPDATES = [
     {"at": 100, "op": "delete", "id": "client_city"},

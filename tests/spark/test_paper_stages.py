@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Window
-from sparkbleach.rulelog import Outcome
-from sparkbleach.spark import machine as machine_module
+from sparkbleach.control.rule_log import Outcome
+from sparkbleach.paper.topology import PaperTopology
+from sparkbleach.spark import replica as machine_module
 from sparkbleach.spark.ingress import ArrowFunction
 from sparkbleach.spark.lanes import spread_keys
 from sparkbleach.spark.paper.aggregate import AggregatorOperator
@@ -23,12 +24,11 @@ from sparkbleach.spark.paper.route import coordinator, egress_router, ingress_ro
 from sparkbleach.spark.paper.rows import DETECT, LINK, REPAIR, Row, batch_of, frame_of
 from sparkbleach.spark.paper.sequence import SequencerOperator
 from sparkbleach.spark.paper.work import WorkerOperator
-from sparkbleach.stage.paper_topology import PaperTopology
-from tests.property.streams import Case, cases
 from tests.property.test_distributed import live
-from tests.spark.store import Store
 from tests.spark.test_lane import SPARK_TYPES, Stream
 from tests.spark.test_lane import no_live_machines as no_live_machines
+from tests.support.cases import Case, cases
+from tests.support.store import Store
 
 
 class Value:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Observation, SparkSession
 
-    from ..rule import Rule
-    from ..update import RuleUpdate
+    from ..rules.rule import Rule
+    from ..rules.update import RuleUpdate
 
 _EXAMPLES = 5
 
@@ -66,7 +66,7 @@ def check(
     Example: `sparkbleach check --rules rules.yml --input 'in/*.csv' --id id`
     """
     with told(debug=debug):
-        from ..rulefile import load_rules
+        from ..rules.file import load_rules
 
         loaded = load_rules(rules)
         updates = options.updates_of(rule_updates)
@@ -89,7 +89,7 @@ def check(
                 return
             from pyspark.sql import Observation
 
-            from ..spark.topology import clean
+            from ..spark.clean import clean
             from .input import check_columns, open_input
 
             path = options.absolute(input)
@@ -118,8 +118,8 @@ def _check_schema(
     schema: str,
     id: str | None,
 ) -> None:
-    from ..spark.sources import parse_schema
-    from ..spark.topology import clean
+    from ..spark.clean import clean
+    from ..spark.files.sources import parse_schema
 
     parsed = parse_schema(session, schema)
     if not parsed.names:
@@ -133,8 +133,8 @@ def _check_schema(
 def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
     from pyspark.sql import functions as F
 
+    from ..spark.clean import audit
     from ..spark.plan import QUARANTINE, REPAIRS
-    from ..spark.topology import audit
     from .progress import echo_rules
 
     cleaned = cleaned.persist()

@@ -164,12 +164,12 @@ def clean(
     Example: `sparkbleach clean --rules rules.yml --input 'in/*.csv' --id id --output clean`
     """
     with told(debug=debug):
-        from ..rulefile import load_rules
-        from ..rulelog import open_log
-        from ..spark.session import PARTITIONS
-        from ..spark.topology import clean as cleaned_by
-        from ..spark.topology import placed
-        from ..stage.paper_topology import PaperTopology
+        from ..control.rule_log import open_log
+        from ..paper.topology import PaperTopology
+        from ..rules.file import load_rules
+        from ..spark.clean import clean as cleaned_by
+        from ..spark.clean import placed
+        from ..spark.settings import PARTITIONS
         from .checkpoint import Checkpoint, check_topology, lanes_of
         from .progress import Progress, follow_query
         from .session import spark_session

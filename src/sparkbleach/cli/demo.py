@@ -40,8 +40,8 @@ def demo(
     with told(debug=debug):
         from ..config import Window
         from ..evaluate.spark_run import write_files
-        from ..spark.topology import clean
-        from ..spark.writer import Writer
+        from ..spark.clean import clean
+        from ..spark.files.writer import Writer
         from .progress import Progress, follow_query
         from .session import spark_session
         from .shopping import RULES, shopping
@@ -76,7 +76,7 @@ def demo(
 
 def compile_kernel(tuples: pa.Table) -> None:
     """Have the kernel compiled, so that the workers find it ready."""
-    from ..engine import Engine
+    from ..engine.engine import Engine
     from .shopping import RULES
 
     typer.echo("compiling the kernel (half a minute, the first time only) ...", err=True)
@@ -87,7 +87,7 @@ def _show_example(session: SparkSession) -> None:
     """Show a dirty table, the rules, and the clean table."""
     import pyarrow as pa
 
-    from ..spark.topology import clean
+    from ..spark.clean import clean
     from .shopping import RULES, SCHEMA
 
     columns = {
@@ -152,7 +152,7 @@ def _show_result(stream: Spoilt, output: Path, progress: Any) -> None:
 
     from ..errors import SparkbleachError
     from ..evaluate.measures import applies, dirty_ratios, ratio
-    from ..rule import Rule
+    from ..rules.rule import Rule
     from .shopping import RULES
 
     cleaned = ds.dataset(str(output)).to_table().sort_by("id")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from ..controller import RuleController
+    from ..control.controller import RuleController
     from ..evaluate.spoil import Spoilt
     from ..kafka import Broker, Topic, TopicLog
     from ..kafka.client import Record
@@ -76,7 +76,7 @@ def demo_kafka(
     reads what came out, and compares it with the truth. Nothing is left behind.
     """
     with told(debug=debug), tempfile.TemporaryDirectory(prefix="sparkbleach-demo-") as directory:
-        from ..controller import RuleController
+        from ..control.controller import RuleController
         from ..kafka import Broker, spark_jars
         from ..kafka.client import create, read
         from .demo import compile_kernel
@@ -122,7 +122,7 @@ def _values(dirty: pa.Table) -> list[bytes]:
 
 def _start(session: SparkSession, topics: _Topics, checkpoint: Path) -> StreamingQuery:
     from ..kafka import TopicWriter, read_topic, topic_order
-    from ..spark.topology import clean
+    from ..spark.clean import clean
 
     writer = TopicWriter(
         topics.clean, topics.audit, topics.dead_letters, source=topics.dirty, control=topics.log

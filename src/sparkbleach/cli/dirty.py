@@ -104,7 +104,7 @@ def dirty(
 
 def _processes(rules: Path | None, p: float, errors: Path | None) -> list[Error]:
     from ..evaluate.dirt import load_errors, paper_errors
-    from ..rulefile import load_rules
+    from ..rules.file import load_rules
 
     if rules is None and errors is None:
         raise ConfigError("dirty: nothing says what should go wrong; give --rules, --errors or both")

@@ -16,9 +16,9 @@ from .route import Opened, check_memory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ..rulelog import RuleLog
-    from ..spark.sources import Source
-    from ..spark.writer import Writer
+    from ..control.rule_log import RuleLog
+    from ..spark.files.sources import Source
+    from ..spark.files.writer import Writer
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class FileRoute:
         check_memory(places.checkpoint, memory, wanted, self.log)
 
         def make_writer() -> Writer:
-            from ..spark.writer import Writer
+            from ..spark.files.writer import Writer
 
             return Writer(places.output, format, places.audit, places.quarantine, control=self.log)
 

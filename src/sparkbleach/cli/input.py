@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
-from ..spark.sources import Source, open_source, parse_schema
+from ..spark.files.sources import Source, open_source, parse_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import typer
 
 from ..config import DEFAULT_WINDOW, Window
 from ..errors import ConfigError, RuleError
-from ..update import RuleUpdate
+from ..rules.update import RuleUpdate
 
 _INPUT = "Input"
 _CLEANING = "Cleaning"

@@ -16,15 +16,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..spark.topology import news_of
-from ..spark.topology import report as report_of
+from ..spark.clean import news_of
+from ..spark.clean import report as report_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ..kafka import TopicWriter
-    from ..spark.writer import Writer
+    from ..spark.files.writer import Writer
 
 _POLL_SECONDS = 0.25
 _LINE_SECONDS = 1.0

@@ -12,9 +12,9 @@ from .checkpoint import Memory
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from ..control.rule_log import RuleLog
     from ..kafka import TopicWriter
-    from ..rulelog import RuleLog
-    from ..spark.writer import Writer
+    from ..spark.files.writer import Writer
 
 
 @dataclass(frozen=True)

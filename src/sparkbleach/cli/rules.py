@@ -15,7 +15,7 @@ from .failure import told
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..controller import RuleController
+    from ..control.controller import RuleController
 
 app = typer.Typer(
     name="rules",
@@ -66,8 +66,8 @@ def add(
     Example: `sparkbleach rules add 'r7: zipcode -> city' --target clean-rules`
     """
     with told(debug=debug):
-        from ..rule import Rule
-        from ..rulefile import load_rules
+        from ..rules.file import load_rules
+        from ..rules.rule import Rule
 
         rules = [Rule.parse(text) for text in rule or ()]
         if file is not None:
@@ -149,8 +149,8 @@ def history(
 
 
 def _controller(target: str, kafka_option: list[str] | None, by: str | None = None) -> RuleController:
-    from ..controller import RuleController
-    from ..rulelog import open_log
+    from ..control.controller import RuleController
+    from ..control.rule_log import open_log
 
     return RuleController(open_log(target, options.kafka_options_of(kafka_option)), by)
 

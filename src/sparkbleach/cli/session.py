@@ -19,7 +19,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ..errors import SparkbleachError
-from ..spark.session import SPARK_SETTINGS
+from ..spark.settings import SPARK_SETTINGS
 from .failure import is_known
 
 _JAVA_MIN = 17

@@ -12,7 +12,7 @@ import typer
 from ..errors import ConfigError
 from ..kafka.client import check_exists, number_of_partitions, tail_record
 from ..kafka.jars import spark_jars
-from ..kafka.rulelog import BATCH, TopicLog
+from ..kafka.rule_log import BATCH, TopicLog
 from ..kafka.topic import Topic, is_topic
 from . import options
 from .checkpoint import Memory
@@ -21,8 +21,8 @@ from .route import Opened, check_memory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ..control.rule_log import RuleLog
     from ..kafka import TopicWriter
-    from ..rulelog import RuleLog
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class TopicRoute:
             KafkaError: If the cluster cannot be reached.
         """
         from ..kafka.source import RECORDS_PER_BATCH, read_topic, topic_order
-        from ..spark.sources import parse_schema
+        from ..spark.files.sources import parse_schema
 
         check_exists(self.input)
         if self.schema is None and memory is None:

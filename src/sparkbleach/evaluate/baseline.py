@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..rule import Rule
+from ..rules.rule import Rule
 
 Codes = NDArray[np.int64]
 

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from ..errors import ConfigError
-from ..rule import Rule
+from ..rules.rule import Rule
 
 
 class Kind(StrEnum):

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..config import Window
-from ..engine import Engine, RuleLike
-from ..update import RuleUpdate, in_order
+from ..engine.engine import Engine, RuleLike
+from ..rules.update import RuleUpdate, in_order
 
 _BATCH_TUPLES = 50_000
 

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..config import Window
-from ..rule import Rule
+from ..rules.rule import Rule
 from . import tpcds
 from .sales import RULES, SalesStream
 

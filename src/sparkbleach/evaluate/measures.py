@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..condition import Condition, Conditions
-from ..rule import Rule
+from ..rules.condition import Condition, Conditions
+from ..rules.rule import Rule
 
 Mask = NDArray[np.bool_]
 

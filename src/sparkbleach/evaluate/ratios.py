@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..rule import Rule
+from ..rules.rule import Rule
 from .measures import ratio
 from .result import Series
 

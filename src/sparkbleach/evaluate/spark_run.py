@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ..errors import SparkbleachError
-from ..spark.topology import news_of, report
+from ..spark.clean import news_of, report
 from .arrive import SteadySource
 from .watch import Usage, Watch
 

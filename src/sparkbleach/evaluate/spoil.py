@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..condition import Condition, ConditionError, Conditions
 from ..errors import ConfigError
+from ..rules.condition import Condition, ConditionError, Conditions
 from .dirt import OF_TUPLES, Error, Kind
 
 Mask = NDArray[np.bool_]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
-from ..spark.topology import clean
+from ..spark.clean import clean
 from .dirt import paper_errors
 from .laboratory import SALES_RULES, SIX_RULES, Laboratory
 from .spark_run import MicroBatch, Transform, latencies_ms, run_steady, steady, write_steady

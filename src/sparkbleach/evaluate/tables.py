@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from ..rule import Rule
-from ..rulefile import load_rules
+from ..rules.file import load_rules
+from ..rules.rule import Rule
 
 _DATA = Path(__file__).parent / "data"
 #: by table: the words that mean null

@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ..config import Window
-from ..spark.session import PARTITIONS
-from ..spark.topology import clean
-from ..stage.paper_topology import COORDINATIONS
+from ..paper.topology import COORDINATIONS
+from ..spark.clean import clean
+from ..spark.settings import PARTITIONS
 from .laboratory import SIX_RULES
 from .spark_run import run_files
 from .steady_run import SteadyRun, measure_steady

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .broker import Broker
 from .jars import spark_jars
-from .rulelog import TopicLog
+from .rule_log import TopicLog
 from .topic import Topic
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ..errors import ConfigError
-from ..spark.quarantine import TEXT_FORMAT
-from ..spark.sources import parse_schema
+from ..spark.files.quarantine import TEXT_FORMAT
+from ..spark.files.sources import parse_schema
 from .client import check_exists
 from .topic import Topic
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from ..errors import ConfigError
 from ..spark.plan import CONTROL, QUARANTINE, REPAIRS
 from .client import create, number_of_partitions, size, tail
-from .rulelog import BATCH, TopicLog
+from .rule_log import BATCH, TopicLog
 from .source import KAFKA
 from .topic import Topic
 

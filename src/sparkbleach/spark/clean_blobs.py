@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..engine import Engine
-from ..stage.audit import RepairedColumn, in_schema_order
-from ..stage.encode import plain_columns
+from ..engine.audit import RepairedColumn, in_schema_order
+from ..engine.encode import plain_columns
+from ..engine.engine import Engine
 from .blob import unpack
 from .events import Events
 from .repairs import pack_repairs

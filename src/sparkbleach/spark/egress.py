@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from ..engine.audit import audit_batch, audit_schema, in_schema_order, replace_cells
+from ..engine.encode import plain_columns
 from ..errors import SparkbleachError
-from ..stage.audit import audit_batch, audit_schema, in_schema_order, replace_cells
-from ..stage.encode import plain_columns
 from .blob import unpack
+from .garbage import settle
 from .ingress import ArrowFunction
 from .plan import CONTROL, QUARANTINE, REPAIRS, ROW, Plan
 from .repairs import unpack_repairs
-from .worker import settle
 
 #: the cells, the rest, the rows set aside and the repairs that a lane has sent
 _Parts = list[pa.Buffer | None]

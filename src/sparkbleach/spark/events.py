@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from ..engine import Engine
+from ..control.rule_log import ControlRecord, Outcome
+from ..engine.engine import Engine
+from ..engine.placement import Placement
 from ..errors import RuleError
-from ..rule import Rule
-from ..rulelog import ControlRecord, Outcome
-from ..stage.placement import Placement
-from ..update import RuleUpdate, check_live
+from ..rules.rule import Rule
+from ..rules.update import RuleUpdate, check_live
 from .plan import Plan
 
 #: an update as a dictionary with its position, or one of the operations `schema` and `lanes`

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from .blob import binary, pack
+from .files.quarantine import reasons
+from .garbage import settle
 from .plan import QUARANTINE, ROW, Plan
-from .quarantine import reasons
-from .worker import settle
 
 #: `lane` is the key of a lane; `partition` and `sequence` say where the rows were in the source; a row has
 #: either blobs or a control record and its number

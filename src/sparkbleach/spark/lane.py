@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from ..config import Window
-from ..engine import Engine
+from ..control.rule_log import ControlRecord, Outcome
+from ..engine.engine import Engine
+from ..engine.placement import Placement, Share
 from ..errors import ConfigError
-from ..rulelog import ControlRecord, Outcome
-from ..stage.placement import Placement, Share
-from ..update import difference
+from ..rules.update import difference
 from .blob import binary
 from .clean_blobs import ENGINE_THREADS, clean_blobs, repeat_blobs
 from .events import Event, Events, Ruled, schema_of, text_of
+from .garbage import settle
 from .ingress import ArrowFunction
-from .machine import Kind, keep, stored, take
 from .plan import REPORT, Plan
-from .state import Delta, Head
-from .worker import settle
+from .replica import Kind, keep, stored, take
+from .state_store import Delta, Head
 
 if TYPE_CHECKING:
     import pandas as pd

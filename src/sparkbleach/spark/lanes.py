@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from ..config import check_count
+from ..engine.placement import Placement, place
 from ..errors import ConfigError
-from ..rule import CheckedRule
-from ..stage.placement import Placement, place
+from ..rules.rule import CheckedRule
 
 Lanes = int | Sequence[Sequence[str]]
 

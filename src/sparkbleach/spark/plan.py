@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..config import Window
-from ..rule import Rule
-from ..stage.paper_topology import PaperTopology
-from ..stage.placement import ONE_LANE, Placement
-from ..update import RuleUpdate
+from ..engine.placement import ONE_LANE, Placement
+from ..paper.topology import PaperTopology
+from ..rules.rule import Rule
+from ..rules.update import RuleUpdate
 from .lanes import spread_keys
 
 #: the column of a cleaned DataFrame that says what was changed in the row, and why

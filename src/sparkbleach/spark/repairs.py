@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..stage.audit import RepairedColumn
+from ..engine.audit import RepairedColumn
 from .blob import QUICK
 
 _METADATA = b"sparkbleach"

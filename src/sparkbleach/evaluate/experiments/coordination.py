@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...config import Window
-from ...distributed import DistributedEngine
-from ...stage.link_worker import LinkWorker
+from ...paper.in_process import DistributedEngine
+from ...paper.link_worker import LinkWorker
 from ..dirt import paper_errors
 from ..engine_run import run_engine
 from ..laboratory import PAPER_MS, SIX_RULES, Laboratory

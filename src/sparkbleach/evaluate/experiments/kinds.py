@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from ...rule import Rule
+from ...rules.rule import Rule
 from ..dirt import Error, Kind, paper_errors
 from ..engine_run import run_engine
 from ..laboratory import SALES_RULES, Laboratory

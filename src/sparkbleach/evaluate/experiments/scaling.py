@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ...config import Window
-from ...rule import Rule
-from ...spark.topology import clean
+from ...rules.rule import Rule
+from ...spark.clean import clean
 from ..dirt import paper_errors
 from ..engine_run import EngineRun, run_engine
 from ..laboratory import PAPER_RATE, SALES_RULES, SIX_RULES, Laboratory

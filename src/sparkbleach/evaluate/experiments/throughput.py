@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ...spark.topology import clean
+from ...spark.clean import clean
 from ..dirt import paper_errors
 from ..laboratory import PAPER_RATE, SIX_RULES, Laboratory
 from ..result import Claim, Figure, Mark, Panel, Result, Series

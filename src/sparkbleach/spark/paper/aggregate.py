@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ...stage.aggregator import Aggregator
-from ...stage.messages import CLAIMS, PROPOSALS
-from ...stage.paper_topology import uncollected
-from ...stage.tally import Tally
+from ...paper.aggregator import Aggregator
+from ...paper.messages import CLAIMS, PROPOSALS
+from ...paper.tally import Tally
+from ...paper.topology import uncollected
 from ..blob import unpack
+from ..garbage import settle
 from ..lane import report_text
 from ..plan import REPORT as REPORT_COLUMN
 from ..plan import Plan
 from ..repairs import pack_repairs
-from ..worker import settle
 from .parts import parts_of, rules_of
 from .rows import BLOB, COUNTS, OUTCOME, REPORT, Row, envelopes_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ...stage.paper_topology import PaperTopology
+from ...paper.topology import PaperTopology
 from ..ingress import ArrowFunction
 from ..lane import LANE_SCHEMA
 from ..lanes import spread_keys

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...stage.audit import take_rows
-from ...stage.rule_set import RuleSet
+from ...engine.audit import take_rows
+from ...rules.active import RuleSet
 from ..plan import Plan
 from .rows import Row
 

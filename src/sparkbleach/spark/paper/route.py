@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ...stage.messages import CLAIMS, SUB_TUPLES, TUPLES
-from ...stage.paper_topology import PaperTopology, uncollected
+from ...paper.messages import CLAIMS, SUB_TUPLES, TUPLES
+from ...paper.topology import PaperTopology, uncollected
 from ..blob import unpack
 from ..ingress import ArrowFunction
 from ..plan import Plan

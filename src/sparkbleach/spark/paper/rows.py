@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...stage.messages import Envelope, read, written
+from ...paper.messages import Envelope, read, written
+from ..garbage import settle
 from ..ingress import ArrowFunction
-from ..worker import settle
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,20 +13,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ...rulelog import ControlRecord, Outcome
-from ...stage.encode import plain_columns
-from ...stage.messages import CLOCK, Clock, Envelope
-from ...stage.paper_topology import PaperTopology
-from ...stage.rule_set import RuleSet
-from ...stage.sequencer import Sequencer
+from ...control.rule_log import ControlRecord, Outcome
+from ...engine.encode import plain_columns
+from ...paper.messages import CLOCK, Clock, Envelope
+from ...paper.sequencer import Sequencer
+from ...paper.topology import PaperTopology
+from ...rules.active import RuleSet
 from ..blob import unpack
 from ..clean_blobs import order_of
 from ..events import schema_of, text_of
+from ..garbage import settle
 from ..lane import arrived, begin, config_of
-from ..machine import stored
 from ..plan import Plan
-from ..state import Head
-from ..worker import settle
+from ..replica import stored
+from ..state_store import Head
 from .parts import note_of, rules_of
 from .rows import (
     AGGREGATOR,

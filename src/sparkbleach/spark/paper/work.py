@@ -12,13 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ...stage.messages import Envelope, read, written
-from ...stage.paper_topology import PaperTopology, Worker, uncollected
-from ...stage.repair_worker import RepairWorker
+from ...paper.messages import Envelope, read, written
+from ...paper.repair_worker import RepairWorker
+from ...paper.topology import PaperTopology, Worker, uncollected
+from ..garbage import settle
 from ..lanes import spread_keys
-from ..machine import Kind, keep, stored, take
-from ..state import Delta, Head
-from ..worker import settle
+from ..replica import Kind, keep, stored, take
+from ..state_store import Delta, Head
 from .rows import (
     AGGREGATOR,
     COORDINATOR,

@@ -1,1 +1,0 @@
-"""Benchmarks, kept with the project."""

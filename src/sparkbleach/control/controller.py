@@ -1,0 +1,188 @@
+"""The rule controller: changes the rules of a running stream, and tells what became of the changes."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import socket
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ..engine.engine import Engine, RuleLike, as_rule
+from ..errors import RuleError, RuleWarning
+from ..rules.rule import Rule
+from ..rules.update import RuleUpdate, check_live
+from .rule_log import Outcome, RuleLog, open_log
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInForce:
+    """A rule that the stream goes by.
+
+    Attributes:
+        rule: The rule.
+        since: From which position on it has been in force, in its mode.
+        version: The version of the rule set that it came with.
+    """
+
+    rule: Rule
+    since: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An entry of the history.
+
+    Attributes:
+        state: `published` (the stream has not read it yet), `applied`, `refused`, or `started`.
+        what: The update in words.
+        by: Who published it.
+        published: When.
+        number: The number of its control record.
+        position: From which position on it is in force, or where the stream was when it refused it.
+        version: The version of the rule set afterwards.
+        reason: Why it was refused.
+    """
+
+    state: str
+    what: str
+    by: str | None
+    published: str | None
+    number: str | None
+    position: int | None = None
+    version: int | None = None
+    reason: str | None = None
+
+
+class RuleController:
+    """Adds, deletes and promotes rules of a stream that was started with `clean(…, control=…)`.
+
+    An update is checked before it is published, and again when the stream applies it.
+
+    Args:
+        target: The stream's rule log, or what `open_log` opens it by.
+        by: Who makes the changes; user and host if not given.
+
+    Raises:
+        ConfigError: If there can be no log at the target.
+    """
+
+    def __init__(self, target: str | RuleLog, by: str | None = None) -> None:
+        self.log = open_log(target) if isinstance(target, str) else target
+        self.by = by or f"{getpass.getuser()}@{socket.gethostname()}"
+
+    def add(self, *rules: RuleLike) -> list[str]:
+        """Add rules: all of them, or none if one is wrong; return the numbers of the control records.
+
+        Raises:
+            RuleError: If a rule is wrong, or its id is that of a rule in force.
+        """
+        return self.publish(RuleUpdate(rule=as_rule(rule)) for rule in rules)
+
+    def delete(self, id: str) -> str:
+        """Delete a rule; return the number of the control record.
+
+        Raises:
+            RuleError: If no rule in force has this id.
+        """
+        return self.publish([RuleUpdate(delete=id)])[0]
+
+    def promote(self, id: str) -> str:
+        """Let a shadow rule become a live one, with its state; return the number of the control record.
+
+        Raises:
+            RuleError: If no shadow rule in force has this id.
+        """
+        return self.publish([RuleUpdate(promote=id)])[0]
+
+    def publish(self, updates: Iterable[RuleUpdate]) -> list[str]:
+        """Publish updates, all or none; return the numbers of the control records.
+
+        Before the stream has begun its schema is not known: then only the updates themselves are checked,
+        with a warning that says so.
+
+        Raises:
+            RuleError: If the stream would refuse one of them.
+        """
+        updates = list(updates)
+        engine = self._engine()
+        if engine is None:
+            warnings.warn(
+                f"{self.log.target}: no stream has begun with this log, so columns and ids were not checked; "
+                "look at the history once it runs",
+                RuleWarning,
+                stacklevel=3,
+            )
+        else:
+            last = self.log.outcomes()[-1]
+            for update in updates:
+                check_live(update, engine.schema, last.columns, last.id)
+                engine.apply(update)
+        return [self.log.publish(update, self.by) for update in updates]
+
+    def rules(self) -> list[RuleInForce]:
+        """Return the rules in force, earlier ones first."""
+        found: dict[str, RuleInForce] = {}
+        for outcome in self.log.outcomes():
+            before, found = found, {}
+            for data in outcome.rules:
+                rule = Rule.from_dict(data)
+                known = before.get(rule.id)
+                found[rule.id] = (
+                    known
+                    if known and known.rule == rule
+                    else RuleInForce(rule, outcome.position, outcome.version)
+                )
+        return list(found.values())
+
+    def history(self) -> list[Change]:
+        """Return all changes in the order in which they came about; those still to be read come last."""
+        outcomes = self.log.outcomes()
+        done = {outcome.number for outcome in outcomes}
+        waiting = [record for record in self.log.published() if record.number not in done]
+        return [_told(outcome) for outcome in outcomes] + [
+            Change(
+                "published", str(record.update or record.problem), record.by, record.published, record.number
+            )
+            for record in waiting
+        ]
+
+    def _engine(self) -> Engine | None:
+        """Return an engine with the rules that will be in force once all published records are read."""
+        outcomes = self.log.outcomes()
+        if not outcomes:
+            return None
+        last = outcomes[-1]
+        done = {outcome.number for outcome in outcomes}
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(last.schema)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuleWarning)  # it is about rules that are there already
+            engine = Engine(schema, last.rules, id=last.id, window=None)
+            for record in self.log.published():
+                if record.number not in done and record.update is not None:
+                    try:
+                        engine.apply(record.update)
+                    except RuleError:
+                        continue  # the stream will refuse it, too
+        return engine
+
+
+def _told(outcome: Outcome) -> Change:
+    if outcome.kind == "started":
+        what = f"started with {', '.join(str(rule['id']) for rule in outcome.rules) or 'no rules'}"
+    else:
+        what = str(RuleUpdate.from_dict(outcome.update)) if outcome.update else "a record that is no update"
+    return Change(
+        outcome.kind,
+        what,
+        outcome.by,
+        outcome.published,
+        outcome.number,
+        outcome.position,
+        outcome.version,
+        outcome.reason,
+    )

@@ -1,0 +1,1 @@
+"""The engine: Arrow batches in, clean batches and their audit out."""

@@ -1,0 +1,164 @@
+"""Which rules apply to which tuples, in which groups, and what pattern tableaux say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..kernel.clean import CONSTANT_BROKEN, CONSTANT_HOLDS, NO_CONSTANT, Cells
+from ..kernel.hashing import add_to_group_keys
+from ..kernel.values import Column
+from ..rules.rule import CheckedRule
+from .encode import encode
+from .placement import Share
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRule:
+    """A rule in force.
+
+    Attributes:
+        checked: The rule.
+        serial: Its number among all rules ever added: the seed of its group keys.
+    """
+
+    checked: CheckedRule
+    serial: int
+
+    @property
+    def id(self) -> str:
+        """The rule's id."""
+        return self.checked.rule.id
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What the constants in pattern tableaux say of the cells of an attribute in a batch.
+
+    Attributes:
+        winner: By tuple: which of `scalars` the cell must have, -1 for none.
+        scalars: All constants, those of earlier rules and rows first.
+        rules: The id of the rule of each of them.
+        matches: By constant and tuple: whether the row matches.
+    """
+
+    winner: NDArray[np.intp]
+    scalars: list[pa.Scalar]
+    rules: list[str]
+    matches: Mask
+
+    def overruled(self, row: int) -> list[str]:
+        """Return the rules whose constants for this tuple lost against a different one."""
+        winner = self.scalars[self.winner[row]]
+        losers = [
+            rule
+            for rule, scalar, match in zip(self.rules, self.scalars, self.matches[:, row], strict=True)
+            if match and _hash_of(scalar) != _hash_of(winner)
+        ]
+        return list(dict.fromkeys(losers))
+
+
+class BatchColumns:
+    """The columns of a batch, each encoded when it is first asked for."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch = batch
+        self._encoded: dict[str, Column] = {}
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._encoded:
+            self._encoded[name] = encode(self.batch.column(name))
+        return self._encoded[name]
+
+
+def apply_rules(
+    columns: BatchColumns,
+    attribute: str,
+    rules: Sequence[LiveRule],
+    holds: dict[str, Mask],
+    share: Share | None = None,
+) -> tuple[Cells, Constants | None]:
+    """Find the groups that the rules of an attribute put the tuples of a batch in.
+
+    Args:
+        columns: The columns of the batch.
+        attribute: The RHS attribute.
+        rules: Its rules by kernel column.
+        holds: By rule id: where its condition holds, for rules that have one.
+        share: If given, groups that are another lane's are left out.
+    """
+    n = columns.batch.num_rows
+    column = columns[attribute]
+    applies = np.zeros((len(rules), n), np.bool_)
+    key_lo = np.empty((len(rules), n), np.uint64)
+    key_hi = np.empty((len(rules), n), np.uint64)
+    matching: list[tuple[LiveRule, int, pa.Scalar, Mask]] = []
+    for j, live in enumerate(rules):
+        rule = live.checked.rule
+        cells = [columns[name] for name in rule.lhs]
+        mask = applies[j]
+        mask[:] = cells[0].valid
+        for cell in cells[1:]:
+            mask &= cell.valid
+        if live.id in holds:
+            mask &= holds[live.id]
+        if rule.nulls != "fill":
+            mask &= column.valid
+        for at, cell in enumerate(cells):
+            add_to_group_keys(key_lo[j], key_hi[j], cell.lo, cell.hi, live.serial, at, len(cells))
+        own = share and share.own(attribute, key_hi[j])
+        if own is not None:
+            mask &= own
+        for pattern, constant in live.checked.constant_rows:
+            matching.append((live, j, constant, mask & _matches(cells, pattern)))
+        if live.checked.wildcard_rows is not None:
+            matches = np.zeros(n, np.bool_)
+            for pattern in live.checked.wildcard_rows:
+                matches |= _matches(cells, pattern)
+            mask &= matches
+
+    constant_state = np.full(n, NO_CONSTANT, np.uint8)
+    if not matching:
+        broken = np.zeros((len(rules), 0), np.bool_)
+        return Cells(column, applies, key_lo, key_hi, constant_state, broken), None
+
+    matching.sort(key=lambda item: item[0].serial)  # earlier rules first, rows in their order
+    matches = np.stack([match for _, _, _, match in matching])
+    equal = np.stack([_equals(column, constant) for _, _, constant, _ in matching])
+    winner = np.where(matches.any(axis=0), matches.argmax(axis=0), -1)
+    holds_winner = np.take_along_axis(equal, np.maximum(winner, 0)[None, :], axis=0)[0]
+    constant_state[winner >= 0] = CONSTANT_BROKEN
+    constant_state[(winner >= 0) & holds_winner] = CONSTANT_HOLDS
+    broken = np.zeros((len(rules), n), np.bool_)
+    for (_, j, _, match), same in zip(matching, equal, strict=True):
+        broken[j] |= match & ~same
+    constants = Constants(
+        winner, [scalar for _, _, scalar, _ in matching], [live.id for live, _, _, _ in matching], matches
+    )
+    return Cells(column, applies, key_lo, key_hi, constant_state, broken), constants
+
+
+def _hash_of(scalar: pa.Scalar) -> tuple[int, int]:
+    column = encode(pa.repeat(scalar, 1))
+    return int(column.lo[0]), int(column.hi[0])
+
+
+def _equals(column: Column, constant: pa.Scalar) -> Mask:
+    """Tell where the column has the constant: by hash, so that equality is the kernel's."""
+    lo, hi = _hash_of(constant)
+    equal: Mask = (column.lo == np.uint64(lo)) & (column.hi == np.uint64(hi)) & column.valid
+    return equal
+
+
+def _matches(cells: Sequence[Column], pattern: Sequence[pa.Scalar | None]) -> Mask:
+    mask = np.ones(cells[0].valid.size, np.bool_)
+    for cell, constant in zip(cells, pattern, strict=True):
+        if constant is not None:
+            mask &= _equals(cell, constant)
+    return mask

@@ -1,0 +1,1 @@
+"""The paper's distributed topology: routers, workers, coordinator and aggregator."""

@@ -1,0 +1,267 @@
+"""The paper's topology in one process: the same workers and messages as on a cluster, stage after stage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..config import DEFAULT_WINDOW, Window
+from ..engine.audit import audit_batch, audit_schema, replace_cells
+from ..errors import RuleError, SchemaError, SparkbleachError
+from ..rules.active import AppliedRules, RuleSet
+from ..rules.rule import Rule
+from ..rules.update import RuleUpdate
+from .aggregator import Aggregator
+from .messages import CELLS, CLAIMS, CLOCK, LINKS, REMOVED, SUB_TUPLES, TUPLES, Clock, Envelope, read, written
+from .sequencer import Sequencer
+from .tally import Tally
+from .topology import PaperTopology, Worker, uncollected
+
+Saved = dict[str, pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Tuples of a micro-batch that are read by the same rules.
+
+    Attributes:
+        batch: The tuples.
+        positions: Theirs.
+        rules: The rules.
+        applied: What the rules say of them, by attribute.
+    """
+
+    batch: pa.RecordBatch
+    positions: NDArray[np.int64]
+    rules: RuleSet
+    applied: dict[str, AppliedRules]
+
+
+class DistributedEngine:
+    """Clean a stream with detect workers and repair workers that share nothing but messages.
+
+    Args:
+        schema: The schema of the stream.
+        rules: The rules in force from the first tuple on.
+        id: The attribute with each tuple's unique id, for the audit; without it the position is the id.
+        window: The window that bounds the state; None keeps everything.
+        windowing: `bleach` or `basic`.
+        repair: `class` or `vote`.
+        detect_workers: Over how many the groups are spread.
+        repair_workers: Over how many the cells are spread.
+        coordination: How repair workers learn of each other's links: `hinge` (with the violations), `basic`,
+            `dr` (from a coordinator), or `ir` (likewise, but a micro-batch late).
+        top: How many candidates a repair worker proposes; None for all, which is exact.
+
+    Raises:
+        RuleError: If a rule is wrong or does not fit the schema.
+        ConfigError: If another option is wrong.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        rules: Iterable[Rule] = (),
+        *,
+        id: str | None = None,
+        window: Window | None = DEFAULT_WINDOW,
+        windowing: str = "bleach",
+        repair: str = "class",
+        detect_workers: int = 1,
+        repair_workers: int = 1,
+        coordination: str = "hinge",
+        top: int | None = None,
+    ) -> None:
+        topology = PaperTopology(window, windowing, repair, detect_workers, repair_workers, coordination, top)
+        self.schema = schema
+        self.id = id
+        self.sequencer = Sequencer(RuleSet(schema, rules, id))
+        self.ingress_router = topology.ingress_router()
+        self.detect_workers = [topology.detect_worker() for _ in range(detect_workers)]
+        self.egress_router = topology.egress_router()
+        self.link_workers = [topology.link_worker() for _ in range(topology.link_workers)]
+        self.coordinator = topology.coordinator()
+        self.repair_workers = [topology.repair_worker() for _ in range(repair_workers)]
+        self.aggregator = Aggregator()
+        self._tally = Tally()
+        self._audit_schema = audit_schema(pa.int64() if id is None else schema.field(id).type)
+
+    @property
+    def position(self) -> int:
+        """Where the next tuple will be in the stream."""
+        return self.sequencer.position
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The live rules, earlier ones first."""
+        return self.sequencer.rules
+
+    @property
+    def version(self) -> int:
+        """The version of the rule set: grows by one with each update."""
+        return self.sequencer.version
+
+    @property
+    def violations(self) -> dict[str, int]:
+        """By live rule: how many tuples have violated it."""
+        return self._tally.violations(self.sequencer.rule_set.live)
+
+    @property
+    def repairs(self) -> dict[str, int]:
+        """By live rule: how many of the cells that violated it were changed."""
+        return self._tally.repairs(self.sequencer.rule_set.live)
+
+    def add_rule(self, rule: Rule) -> None:
+        """Add a rule: it is in force from the next tuple on, and begins with no groups.
+
+        Raises:
+            RuleError: If it is wrong, or its id is that of a live rule; the engine is as it was.
+        """
+        self.sequencer.apply(RuleUpdate(rule=rule))
+
+    def delete_rule(self, id: str) -> None:
+        """Delete a rule: from the next tuple on its groups are gone.
+
+        Raises:
+            RuleError: If no live rule has this id; the engine is as it was.
+        """
+        self.sequencer.apply(RuleUpdate(delete=id))
+
+    def process(
+        self, batch: pa.RecordBatch, updates: Sequence[RuleUpdate] = ()
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Clean the next tuples of the stream, as one micro-batch.
+
+        Args:
+            batch: The tuples.
+            updates: Rule updates by position; those within the micro-batch, or right before or after it.
+
+        Returns:
+            The same tuples, cleaned, and one audit row for each changed cell.
+
+        Raises:
+            SchemaError: If the batch has another schema; the engine is as it was.
+            RuleError: If an update is refused; the engine is as it was.
+        """
+        before = self.sequencer.copy()
+        try:
+            parts = self._read_all(batch, updates)
+        except SparkbleachError:
+            self.sequencer = before
+            raise
+        # Nothing that can fail on a bad batch or update comes after this line.
+        with uncollected():
+            decisions = self._run(parts, self.sequencer.tick())
+        clean, audit = zip(*(self._finish(part, decisions) for part in parts), strict=True)
+        return pa.concat_batches(clean), pa.concat_batches(audit)
+
+    def _read_all(self, batch: pa.RecordBatch, updates: Sequence[RuleUpdate]) -> list[Part]:
+        """Take all tuples of a batch, and the updates between them."""
+        if batch.schema.names != self.schema.names or batch.schema.types != self.schema.types:
+            raise SchemaError(
+                f"batch at position {self.position}: its schema is not the engine's; "
+                f"give the columns {', '.join(self.schema.names)} in their types"
+            )
+        first = self.position
+        end = first + batch.num_rows
+        parts = []
+        for update in updates:
+            at = self.position if update.at is None else update.at
+            if not self.position <= at <= end:
+                raise RuleError(
+                    f"{update.place}: the tuples from {self.position} to {end} are being read; "
+                    "give updates by position, with the tuples that they come between"
+                )
+            parts.append(self._read(batch, first, at))
+            self.sequencer.apply(update)
+        return [*parts, self._read(batch, first, end)]
+
+    def _read(self, batch: pa.RecordBatch, first: int, end: int) -> Part:
+        """Take the tuples up to `end`, and see what the rules say of them."""
+        positions = np.arange(self.position, end)
+        part = batch.slice(self.position - first, end - self.position)
+        rules = self.sequencer.rule_set.copy()
+        self.sequencer.position = end
+        return Part(part, positions, rules, rules.apply(part))
+
+    def _run(self, parts: Sequence[Part], clock: Clock) -> dict[str, pa.RecordBatch]:
+        """Send a micro-batch through all stages; return the decisions by attribute."""
+
+        def ticks(n: int) -> list[Envelope]:
+            return [Envelope(CLOCK, worker, "", clock.batch()) for worker in range(n)]
+
+        routed = ticks(len(self.detect_workers))
+        for part in parts:
+            routed += self.ingress_router.process(part.applied, part.positions)
+        routed = carried(routed)
+        told = [
+            message
+            for number, worker in enumerate(self.detect_workers)
+            for message in worker.process(to(number, routed, CLOCK, SUB_TUPLES))
+        ]
+        broadcast = carried(
+            self.egress_router.process([*to(0, routed, TUPLES), *carried(told)])
+            + ticks(len(self.repair_workers))
+        )
+        if self.link_workers:
+            merges = [
+                message
+                for number, worker in enumerate(self.link_workers)
+                for message in worker.process(to(number, broadcast, CLOCK, CELLS, REMOVED))
+            ]
+            broadcast += carried(self.coordinator.process(carried(merges)))
+        proposals = [
+            message
+            for number, worker in enumerate(self.repair_workers)
+            for message in worker.process(to(number, broadcast, CLOCK, CELLS, REMOVED, LINKS))
+        ]
+        decided = self.aggregator.process([*to(0, broadcast, CLAIMS), *carried(proposals)])
+        return {message.attribute: message.batch for message in carried(decided)}
+
+    def _finish(
+        self, part: Part, decisions: dict[str, pa.RecordBatch]
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Put new cells in place."""
+        repaired = self._tally.repair(part.rules, part.applied, decisions, part.positions)
+        ids = None if self.id is None else part.batch.column(self.id)
+        _, audit = audit_batch(repaired, part.batch, ids, self._audit_schema)
+        return replace_cells(part.batch, repaired), audit
+
+    def save(self) -> tuple[str, dict[str, Saved]]:
+        """Return all state: a header in JSON, and record batches by worker and name."""
+        header = {
+            "sequencer": self.sequencer.save(),
+            "tally": self._tally.save(self.sequencer.rule_set.live),
+        }
+        return json.dumps(header), {name: worker.save() for name, worker in self._stateful().items()}
+
+    def load(self, header: str, saved: dict[str, Saved]) -> None:
+        """Put saved state in place of this one; the options must be those of the engine that saved it."""
+        told = json.loads(header)
+        self.sequencer = Sequencer.load(self.schema, self.id, told["sequencer"])
+        self._tally = Tally.load(told["tally"])
+        for name, worker in self._stateful().items():
+            worker.load(saved[name])
+
+    def _stateful(self) -> dict[str, Worker]:
+        stages: dict[str, Sequence[Worker]] = {
+            "detect": self.detect_workers,
+            "link": self.link_workers,
+            "repair": self.repair_workers,
+        }
+        return {f"{name} {i}": worker for name, stage in stages.items() for i, worker in enumerate(stage)}
+
+
+def to(worker: int, envelopes: Iterable[Envelope], *kinds: str) -> list[Envelope]:
+    """Return the envelopes of some kinds that are for a worker."""
+    return [envelope for envelope in envelopes if envelope.to == worker and envelope.kind in kinds]
+
+
+def carried(envelopes: Iterable[Envelope]) -> list[Envelope]:
+    """Return envelopes as they come out of a shuffle: bytes in between, nothing is shared."""
+    return [envelope._replace(batch=read(written(envelope.batch))) for envelope in envelopes]

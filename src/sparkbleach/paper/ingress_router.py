@@ -1,0 +1,89 @@
+"""The ingress router: tuples in, sub-tuples by rule out. It has no state but the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..engine.encode import canonical
+from ..rules.active import AppliedRules
+from .messages import KEY, SCHEMAS, SUB_TUPLES, TUPLES, Envelope, joined, tuples_schema
+
+
+class IngressRouter:
+    """Cut tuples into sub-tuples, and send each to the detect worker of its group.
+
+    Args:
+        detect_workers: How many there are.
+        tell_hinges: Whether a sub-tuple carries the keys of its sibling groups (RW-hinge).
+    """
+
+    def __init__(self, detect_workers: int, tell_hinges: bool) -> None:
+        self.detect_workers = detect_workers
+        self.tell_hinges = tell_hinges
+
+    def process(self, applied: Mapping[str, AppliedRules], positions: NDArray[np.int64]) -> list[Envelope]:
+        """Route the tuples of a batch, which are at these positions."""
+        sent = []
+        for attribute, rules in applied.items():
+            sent += self._route(attribute, rules, positions)
+        return sent
+
+    def _route(self, attribute: str, rules: AppliedRules, positions: NDArray[np.int64]) -> list[Envelope]:
+        cells = rules.cells
+        applies = np.ascontiguousarray(cells.applies.T)
+        lengths = applies.sum(axis=1, dtype=np.int64)
+        which = np.flatnonzero(lengths)
+        if not which.size:
+            return []
+        keys = np.empty(applies.shape, KEY)
+        keys["serial"] = [live.serial for live in rules.rules]
+        keys["hi"], keys["lo"] = cells.key_hi.T, cells.key_lo.T
+        flat = keys[applies]
+        lengths = lengths[which]
+        groups = joined(flat, lengths)
+        value = canonical(cells.column).take(pa.array(which))
+        positions = positions[which]
+        tuples = pa.RecordBatch.from_arrays(
+            [pa.array(positions), groups, value], schema=tuples_schema(value.type)
+        )
+        sent = [Envelope(TUPLES, 0, attribute, tuples)]
+        row = np.repeat(np.arange(which.size), lengths)
+        place = np.arange(row.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        worker = flat["lo"] % np.uint64(self.detect_workers)
+        hashes = np.stack([cells.column.hi[which], cells.column.lo[which]], axis=1)
+        valid = cells.column.valid[which]
+        hinged = lengths > 1
+        for number in range(self.detect_workers):
+            mine = np.flatnonzero(worker == number)
+            if mine.size:
+                at = row[mine]
+                siblings = pa.nulls(at.size, pa.large_binary())
+                if self.tell_hinges:
+                    siblings = groups.take(pa.array(at, mask=~hinged[at]))
+                batch = pa.RecordBatch.from_arrays(
+                    [
+                        pa.array(positions[at]),
+                        pa.array(place[mine], pa.uint16()),
+                        _fixed(flat[mine], None),
+                        pa.array(hinged[at]),
+                        _fixed(hashes[at], valid[at]),
+                        siblings,
+                    ],
+                    schema=SCHEMAS[SUB_TUPLES],
+                )
+                sent.append(Envelope(SUB_TUPLES, number, attribute, batch))
+        return sent
+
+
+def _fixed(cells: NDArray[np.void] | NDArray[np.uint64], valid: NDArray[np.bool_] | None) -> pa.Array:
+    """Return rows of bytes as an Arrow column, null where not valid."""
+    width = cells[:1].nbytes
+    mask = None
+    if valid is not None and not valid.all():
+        mask = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    buffers = [mask, pa.py_buffer(np.ascontiguousarray(cells))]
+    return pa.Array.from_buffers(pa.binary(width), len(cells), buffers)

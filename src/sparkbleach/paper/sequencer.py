@@ -1,0 +1,94 @@
+"""The sequencer: which tuple is at which position, and which rules are in force there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
+import pyarrow as pa
+
+from ..rules.active import RuleSet
+from ..rules.rule import Rule
+from ..rules.update import RuleUpdate
+from .messages import Clock
+
+
+class Sequencer:
+    """Counts tuples, and lets rules change between them.
+
+    Args:
+        rule_set: The rules in force from the first tuple on.
+        position: Where the first tuple is.
+        deletions: Position and serial number of rules that were deleted since the last clock.
+
+    Attributes:
+        position: Where the next tuple will be; whoever takes tuples moves it.
+    """
+
+    def __init__(
+        self, rule_set: RuleSet, position: int = 0, deletions: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        self.rule_set = rule_set
+        self.position = position
+        self.deletions = tuple(deletions)
+        self._first = position
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the stream."""
+        return self.rule_set.schema
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The live rules, earlier ones first."""
+        return self.rule_set.rules
+
+    @property
+    def version(self) -> int:
+        """The version of the rule set: grows by one with each update."""
+        return self.rule_set.version
+
+    def copy(self) -> Sequencer:
+        """Return a sequencer that goes on by itself."""
+        other = copy(self)
+        other.rule_set = self.rule_set.copy()
+        return other
+
+    def apply(self, update: RuleUpdate) -> None:
+        """Let a rule update take effect now, whatever its position.
+
+        Raises:
+            RuleError: If it is refused; nothing is changed.
+        """
+        deleted = self.rule_set.change(update)
+        if deleted is not None:
+            self.deletions = (*self.deletions, (self.position, deleted))
+
+    def adopt_schema(self, schema: pa.Schema) -> None:
+        """Go on with another schema: columns that no rule and not the id reads may come, go and change.
+
+        Raises:
+            SchemaError: If a column that is read is gone or of another type; nothing is changed.
+        """
+        self.rule_set.adopt_schema(schema, self.position)
+
+    def tick(self) -> Clock:
+        """Return the clock of the micro-batch that ends here; the next one begins."""
+        clock = Clock(self._first, self.position, self.deletions)
+        self._first, self.deletions = self.position, ()
+        return clock
+
+    def save(self) -> dict[str, Any]:
+        """Return all state between two micro-batches, fit for JSON."""
+        return {
+            "position": self.position,
+            "deletions": list(self.deletions),
+            "rule_set": self.rule_set.save(),
+        }
+
+    @classmethod
+    def load(cls, schema: pa.Schema, id: str | None, saved: dict[str, Any]) -> Sequencer:
+        """Return a sequencer as it was saved."""
+        deletions = [(at, serial) for at, serial in saved["deletions"]]
+        return cls(RuleSet.load(schema, id, **saved["rule_set"]), saved["position"], deletions)

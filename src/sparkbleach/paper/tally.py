@@ -1,0 +1,100 @@
+"""From decisions to repairs: new cells, the reasons for them, and how often each rule was violated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..engine.apply import LiveRule
+from ..engine.audit import RepairedColumn, decided_column, take_rows
+from ..engine.encode import canonical_type
+from ..rules.active import AppliedRules, RuleSet
+from .messages import decisions_schema
+
+
+class Tally:
+    """Counts violations and repairs by rule, while it turns decisions into repairs."""
+
+    def __init__(self) -> None:
+        #: by serial number of a rule: how many tuples have violated it
+        self._violations: Counter[int] = Counter()
+        #: likewise: how many of these had their cell changed
+        self._repairs: Counter[int] = Counter()
+
+    def repair(
+        self,
+        rules: RuleSet,
+        applied: Mapping[str, AppliedRules],
+        decisions: Mapping[str, pa.RecordBatch],
+        positions: NDArray[np.int64],
+    ) -> list[RepairedColumn]:
+        """Return the repairs of tuples that are read by the same rules, attributes in schema order.
+
+        Args:
+            rules: The rules.
+            applied: What they say of the tuples, for attributes with constants at least.
+            decisions: Messages by attribute, also about other tuples.
+            positions: Those of the tuples, ascending.
+        """
+        repaired = []
+        for attribute, live_rules in rules.by_attribute.items():
+            type = rules.schema.field(attribute).type
+            decided = decisions.get(attribute)
+            if decided is None:
+                decided = pa.RecordBatch.from_pylist([], decisions_schema(canonical_type(type)))
+            told = applied.get(attribute)
+            column, violated = decided_column(
+                type,
+                attribute,
+                live_rules,
+                told.cells if told else None,
+                told.constants if told else None,
+                _at(decided, positions),
+                positions,
+                rules.version,
+            )
+            changed = violated[column.rows] if column else violated[:0]
+            for j, live in enumerate(live_rules):
+                self._violations[live.serial] += int(violated[:, j].sum())
+                self._repairs[live.serial] += int(changed[:, j].sum())
+            if column is not None:
+                repaired.append(column)
+        return repaired
+
+    def violations(self, live_rules: Iterable[LiveRule]) -> dict[str, int]:
+        """Return by rule how many tuples have violated it."""
+        return {live.id: self._violations[live.serial] for live in live_rules}
+
+    def repairs(self, live_rules: Iterable[LiveRule]) -> dict[str, int]:
+        """Return by rule how many of the cells that violated it were changed."""
+        return {live.id: self._repairs[live.serial] for live in live_rules}
+
+    def save(self, live_rules: Iterable[LiveRule]) -> list[list[int]]:
+        """Return the counts of live rules, fit for JSON; those of others are not needed again."""
+        return [
+            [live.serial, self._violations[live.serial], self._repairs[live.serial]] for live in live_rules
+        ]
+
+    @classmethod
+    def load(cls, saved: list[list[int]]) -> Tally:
+        """Return a tally as it was saved."""
+        tally = cls()
+        tally._violations = Counter({serial: count for serial, count, _ in saved})
+        tally._repairs = Counter({serial: count for serial, _, count in saved})
+        return tally
+
+
+def _at(decisions: pa.RecordBatch, positions: NDArray[np.int64]) -> pa.RecordBatch:
+    """Return the decisions on tuples at these positions."""
+    if not positions.size:
+        return decisions.slice(0, 0)
+    told = decisions.column("position").to_numpy()
+    begin, end = np.searchsorted(told, [positions[0], positions[-1] + 1])
+    part = decisions.slice(begin, end - begin)
+    if positions[-1] - positions[0] + 1 == positions.size:
+        return part
+    return take_rows(part, np.flatnonzero(np.isin(told[begin:end], positions)))

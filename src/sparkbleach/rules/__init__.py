@@ -1,0 +1,1 @@
+"""What a user writes, checked: rules, files of rules, conditions, updates."""

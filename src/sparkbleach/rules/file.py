@@ -1,0 +1,196 @@
+"""Files of rules, in YAML."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..errors import RuleError
+from .condition import near_matches
+from .rule import KEYS, PlacedError, Rule, fields_of
+
+# YAML 1.1 reads 01234 as octal, and 12:30 as a number in base 60.
+_TREACHEROUS_NUMBER = re.compile(r"[-+]?0[0-9_]+|.*:.*")
+_INT_TAG = "tag:yaml.org,2002:int"
+
+
+def load_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
+    """Read all rules of a YAML file, or none.
+
+    The file has one key, `rules`: a list of mappings with the keys id, lhs, rhs, when, nulls and tableau, or
+    of texts such as `"zip_city: zipcode -> city WHERE country = 'FR'"`.
+
+    Raises:
+        RuleError: If the file cannot be read or is wrong anywhere; the message names the file, line and rule.
+    """
+    root = _composed(path)
+    items = _items(path, root)
+    rules: list[Rule] = []
+    lines: dict[str, int] = {}
+    for node in items:
+        rule = _rule(path, node)
+        if rule.id in lines:
+            fault = PlacedError(
+                "id", f"line {lines[rule.id]} has a rule of this id, too", "give each rule its own id"
+            )
+            raise fault.error(rule.id, _at(path, node))
+        lines[rule.id] = _line(node)
+        rules.append(rule)
+    return tuple(rules)
+
+
+def _composed(path: str | os.PathLike[str]) -> yaml.Node:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise RuleError(
+            f"{os.fspath(path)}: cannot read it ({error.strerror}); check the path and its permissions"
+        ) from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise RuleError(f"{os.fspath(path)}:{line}: it is not valid UTF-8; save it as UTF-8") from error
+    try:
+        root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = 1 if error.problem_mark is None else error.problem_mark.line + 1
+        remedy = "check brackets, quotes and indentation"
+        raise RuleError(
+            f"{os.fspath(path)}:{line}: it is not valid YAML: {error.problem}; {remedy}"
+        ) from error
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        raise RuleError(
+            f"{os.fspath(path)}:{line}: it holds a control character ({error.character:#x}); remove it"
+        ) from error
+    except RecursionError:
+        raise RuleError(
+            f"{os.fspath(path)}:1: it is nested too deeply; write plain lists and mappings"
+        ) from None
+    if root is None:
+        raise RuleError(f"{os.fspath(path)}:1: it is empty; write rules: and a list of rules")
+    return root
+
+
+def _items(path: str | os.PathLike[str], root: yaml.Node) -> list[yaml.Node]:
+    remedy = "write rules: and a list of rules"
+    if not isinstance(root, yaml.MappingNode):
+        raise RuleError(f"{_at(path, root)}: it is not a mapping with the key 'rules'; {remedy}")
+    found: yaml.Node | None = None
+    for key, value in root.value:
+        if not isinstance(key, yaml.ScalarNode) or key.value != "rules":
+            name = key.value if isinstance(key, yaml.ScalarNode) else "(not a text)"
+            raise RuleError(f"{_at(path, key)}: unknown key {name!r}; {near_matches(name, ['rules'])}")
+        if found is not None:
+            raise RuleError(f"{_at(path, key)}: the key 'rules' is there twice; put all rules in one list")
+        found = value
+    if found is None:
+        raise RuleError(f"{_at(path, root)}: the key 'rules' is missing; {remedy}")
+    if not isinstance(found, yaml.SequenceNode):
+        raise RuleError(f"{_at(path, found)}: rules is not a list; {remedy}")
+    return list(found.value)
+
+
+def _rule(path: str | os.PathLike[str], node: yaml.Node) -> Rule:
+    origin = _at(path, node)
+    if isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str":
+        return Rule.parse(node.value, origin=origin)
+    if not isinstance(node, yaml.MappingNode):
+        raise RuleError(
+            f"{origin}: this item is not a rule; write a mapping, or a text such as zipcode -> city"
+        )
+    if len(node.value) == 1 and "->" in str(node.value[0][1].value):
+        raise RuleError(
+            f"{origin}: to YAML a text with a colon is a mapping; "
+            f'put the rule in quotes: "{node.value[0][0].value}: {node.value[0][1].value}"'
+        )
+    values: dict[str, Any] = {}
+    nodes: dict[str, yaml.Node] = {}
+    ids = [
+        value.value for key, value in node.value if key.value == "id" and isinstance(value, yaml.ScalarNode)
+    ]
+    label = ids[0] if ids else "(no id)"
+    for key, value in node.value:
+        try:
+            name = _key(key, values)
+            nodes[name] = value
+            values[name] = _constructed(name, value)
+        except _NodeError as placed:
+            raise placed.fault.error(label, _at(path, placed.node)) from None
+    try:
+        fields = fields_of(values)
+    except PlacedError as fault:
+        # `tableau row 2` is a place in the value of the key `tableau`.
+        culprit = nodes.get(fault.place.split()[0], node)
+        raise fault.error(label, _at(path, culprit)) from None
+    return Rule(**fields, origin=origin)
+
+
+class _NodeError(Exception):
+    """A fault of a rule, and the node of the file that it is in."""
+
+    def __init__(self, node: yaml.Node, fault: PlacedError) -> None:
+        super().__init__(node, fault)
+        self.node = node
+        self.fault = fault
+
+
+def _key(key: yaml.Node, seen: dict[str, Any]) -> str:
+    if not isinstance(key, yaml.ScalarNode):
+        raise _NodeError(key, PlacedError("keys", "a key is not a text", f"use the keys {', '.join(KEYS)}"))
+    name = str(key.value)
+    if name not in KEYS:
+        raise _NodeError(key, PlacedError("keys", f"unknown key {name!r}", near_matches(name, KEYS)))
+    if name in seen:
+        raise _NodeError(
+            key, PlacedError("keys", f"the key {name!r} is there twice", "leave one of them out")
+        )
+    return name
+
+
+def _constructed(name: str, node: yaml.Node) -> Any:
+    """Give a key's value as plain Python values."""
+    for scalar in _scalars(node, set()):
+        if scalar.tag == _INT_TAG and _TREACHEROUS_NUMBER.fullmatch(scalar.value):
+            problem = f"YAML reads {scalar.value} as octal or base 60"
+            raise _NodeError(
+                scalar, PlacedError(name, problem, "put it in quotes, or drop the leading zeros")
+            )
+    loader = yaml.SafeLoader("")
+    try:
+        value = loader.construct_object(node, deep=True)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        problem = getattr(error, "problem", None) or str(error)
+        raise _NodeError(
+            node, PlacedError(name, f"YAML cannot read the value: {problem}", "write it plainly")
+        ) from None
+    finally:
+        loader.dispose()
+    if value is None and name != "tableau":
+        raise _NodeError(node, PlacedError(name, "it has no value", "write one, or leave the key out"))
+    return value
+
+
+def _scalars(node: yaml.Node, seen: set[int]) -> list[yaml.ScalarNode]:
+    if isinstance(node, yaml.ScalarNode):
+        return [node]
+    if id(node) in seen:  # an alias, perhaps to a node around it
+        return []
+    seen.add(id(node))
+    children = node.value
+    if isinstance(node, yaml.MappingNode):
+        children = [child for pair in node.value for child in pair]
+    return [scalar for child in children for scalar in _scalars(child, seen)]
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _at(path: str | os.PathLike[str], node: yaml.Node) -> str:
+    return f"{os.fspath(path)}:{_line(node)}"

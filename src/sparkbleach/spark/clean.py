@@ -1,0 +1,399 @@
+"""Ingress, one lane or several or the paper's workers, egress, as transformations of a DataFrame."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from ..config import DEFAULT_WINDOW, Window, check_choice
+from ..engine.audit import audit_schema
+from ..engine.engine import Engine, RuleLike
+from ..engine.placement import Placement
+from ..errors import ConfigError, RuleError, RuleWarning
+from ..paper.sequencer import Sequencer
+from ..paper.topology import PaperTopology
+from ..rules.active import RuleSet
+from ..rules.rule import CheckedRule, Rule, check_rules, columns_read, is_plain
+from ..rules.update import RuleUpdate, in_order
+from .egress import egress
+from .events import Ruled
+from .ingress import INGRESS_SCHEMA, control_rows, ingress
+from .lane import LANE_SCHEMA, Lane, static_lane
+from .lanes import Lanes, cells_by_lane, joined_report, placement_of
+from .paper.chain import chain
+from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, REPORT, Plan
+from .settings import check_session
+
+OrderBy = str | Column | Sequence[str | Column]
+
+TOPOLOGIES = ("fused", "paper")
+
+#: under this name a query's progress has the report of the lane
+OBSERVATION = "sparkbleach"
+
+#: some five seconds of work to go through again after a restart
+_SNAPSHOT_BYTES = 64 << 20
+
+logger = logging.getLogger(__name__)
+
+
+def clean(
+    df: DataFrame,
+    rules: Iterable[RuleLike],
+    *,
+    id: str,
+    order_by: OrderBy | None = None,
+    window: Window | None = DEFAULT_WINDOW,
+    windowing: str = "bleach",
+    repair: str = "class",
+    rule_updates: Iterable[RuleUpdate | Mapping[str, Any]] = (),
+    control: DataFrame | None = None,
+    audit: bool = True,
+    quarantine: bool = False,
+    egress_partitions: int | None = None,
+    lanes: Lanes = 1,
+    observation: str | Observation = OBSERVATION,
+    snapshot_bytes: int = _SNAPSHOT_BYTES,
+    topology: str = "fused",
+    detect_workers: int | None = None,
+    repair_workers: int | None = None,
+    coordination: str | None = None,
+    top: int | None = None,
+) -> DataFrame:
+    """Return the same rows, cleaned by the rules.
+
+    Args:
+        df: A streaming or a static DataFrame.
+        rules: The rules: objects, texts, or mappings as in a file of rules.
+        id: The column with each row's unique id.
+        order_by: What says in which order the rows of a micro-batch (or of a static DataFrame) come: columns,
+            or their names; the order of the source if not given.
+        window: The window that bounds the state; None keeps everything.
+        windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
+        repair: `class` (over the whole subgraph) or `vote` (over the tuple's own groups).
+        rule_updates: Rules that are added, deleted or promoted before the tuple at a position.
+        control: Rule updates that come while the stream runs: a streaming DataFrame such as `RuleLog.stream`
+            returns, with the text columns `number`, by which records of a micro-batch are ordered, and
+            `value`, the update as JSON. They take effect before the first tuple of their micro-batch. What
+            became of them leaves in rows whose column `_control` is not null (and all others are).
+        audit: Whether to add the column `_repairs`: what was changed in the row, and why.
+        quarantine: Whether to set rows aside that have no id or could not be parsed: they are not cleaned,
+            and the column `_quarantine` says why (null in all other rows).
+        egress_partitions: In how many partitions clean rows leave; as many as the session's default
+            parallelism if not given; 1 leaves them in the lane's task, which is best for small micro-batches.
+        lanes: In how many tasks with state of their own the attributes are cleaned; they are placed by load.
+            Or the attributes of each lane, such as `[["city"], ["rate", "day"]]`; one that several lanes
+            have is split by hash, which takes a single rule.
+        observation: Under which name a query's progress has the lane's report.
+        snapshot_bytes: The lane's state is written as a whole when it has read this much since the last time.
+        topology: `fused` (one lane has all rules and all state) or `paper` (detect workers and repair workers
+            share the state; for streaming DataFrames). The options below are for `paper`.
+        detect_workers: Over how many workers cell groups are spread; 2 if not given.
+        repair_workers: Over how many workers cells are spread; 2 if not given.
+        coordination: How repair workers learn of each other's links: `hinge` (the default), `basic`, `dr`, or
+            `ir`, which is not exact.
+        top: How many candidates a repair worker proposes for a cell; all, which is exact, if not given.
+
+    Raises:
+        RuleError: If a rule or a rule update is wrong or does not fit the schema.
+        ConfigError: If another option, or a setting of the session, is wrong.
+    """
+    paper = _paper(
+        df,
+        topology,
+        PaperTopology(window, windowing, repair),
+        detect_workers=detect_workers,
+        repair_workers=repair_workers,
+        coordination=coordination,
+        top=top,
+    )
+    _check_control(df, control)
+    schema = _arrow_schema(df.schema)
+    updates = in_order(rule_updates)
+    engine = Engine(schema, rules, id=id, window=window, windowing=windowing, repair=repair)
+    ruled = Sequencer(_quietly(schema, engine.rules, id)) if paper else engine
+    first, added, n_rules = _check_rules(ruled, updates)
+    placement = placement_of(lanes, n_rules, schema)
+    check_session(df, None if paper else len(placement.lanes))
+    if len(placement.lanes) > 1:
+        if paper:
+            raise ConfigError(
+                "lanes: they are for the fused topology; leave them out, or leave out topology='paper'"
+            )
+        logger.info("lanes: %s", placement)
+    checked = _checked([*first, *added], schema)
+    read = columns_read(checked, schema) or [id]
+    plain = [name for name in schema.names if control is not None and is_plain(schema.field(name).type)]
+    cells = [name for name in schema.names if name in read or name in plain]
+    order, hidden = _order(df, order_by, apart=cells if quarantine else ())
+    cells += [name for name in order if name not in cells]
+    corrupt = df.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord") if quarantine else None
+    plan = Plan(
+        schema=schema,
+        id=id,
+        rules=first,
+        updates=updates,
+        order_by=order,
+        cells=tuple(cells),
+        window=window,
+        windowing=windowing,
+        repair=repair,
+        audit=audit,
+        quarantine=quarantine,
+        control=control is not None,
+        corrupt=corrupt if corrupt in df.columns else None,
+        snapshot_bytes=snapshot_bytes,
+        paper=paper,
+        placement=placement,
+        lane_cells=cells_by_lane(placement, checked, cells, (*plain, *order)),
+    )
+    output_schema = _output_schema(df.schema, plan)
+    if hidden:
+        df = df.select("*", *hidden)
+    if plan.order_by and not df.isStreaming:
+        # Spark sorts, so that the lane gets blobs one after the other and need not hold them all.
+        df = df.orderBy(*map(_quoted, plan.order_by)).select(*map(_quoted, schema.names))
+        cells = [name for name in cells if name in schema.names]
+        plan = replace(
+            plan, order_by=(), cells=tuple(cells), lane_cells=cells_by_lane(placement, checked, cells, ())
+        )
+    blobs = df.mapInArrow(ingress(plan), INGRESS_SCHEMA)
+    if control is not None:
+        blobs = blobs.union(control_rows(control, plan.keys))
+    n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
+    if paper:
+        cleaned = chain(blobs, plan, paper, n_partitions)
+    elif df.isStreaming:
+        grouped = blobs.groupBy("lane")
+        cleaned = grouped.transformWithStateInPandas(Lane(plan), LANE_SCHEMA, "append", "none")
+    else:
+        in_turn = blobs.repartition(plan.n_lanes, "lane").sortWithinPartitions("partition", "sequence")
+        cleaned = in_turn.mapInArrow(static_lane(plan), LANE_SCHEMA)
+    cleaned = cleaned.observe(observation, *_latest_reports(plan.n_lanes))
+    if n_partitions > 1 or plan.n_lanes > 1:
+        cleaned = cleaned.repartitionById(n_partitions, F.col("number") % n_partitions)
+    return cleaned.mapInArrow(egress(plan), output_schema)
+
+
+def audit(cleaned: DataFrame) -> DataFrame:
+    """Return the audit of a cleaned DataFrame: one row for each changed cell.
+
+    Raises:
+        ConfigError: If the DataFrame has no column `_repairs`.
+    """
+    if REPAIRS not in cleaned.columns:
+        raise ConfigError(
+            f"audit: the DataFrame has no column {REPAIRS}; give what clean(…, audit=True) returned"
+        )
+    return cleaned.select(F.explode(REPAIRS).alias(REPAIRS)).select(f"{REPAIRS}.*")
+
+
+def _paper(df: DataFrame, topology: str, default: PaperTopology, **options: Any) -> PaperTopology | None:
+    """Return how the work is spread; None for the fused topology."""
+    given = {option: value for option, value in options.items() if value is not None}
+    if check_choice("topology", topology, TOPOLOGIES) == "paper":
+        if not df.isStreaming:
+            raise ConfigError(
+                "topology: 'paper' is for streaming DataFrames; clean a static one with topology='fused', "
+                "which gives the same rows"
+            )
+        return replace(default, **given)
+    for option in given:
+        raise ConfigError(
+            f"{option}: it is for the paper's topology, this is the fused one; "
+            "leave it out, or give topology='paper'"
+        )
+    return None
+
+
+def _quietly(schema: pa.Schema, rules: Iterable[Rule], id: str) -> RuleSet:
+    """Return a rule set without a warning: the engine has given it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuleWarning)
+        return RuleSet(schema, rules, id)
+
+
+def placed(
+    df: DataFrame,
+    rules: Iterable[RuleLike],
+    *,
+    rule_updates: Iterable[RuleUpdate | Mapping[str, Any]] = (),
+    lanes: Lanes = 1,
+) -> Placement:
+    """Return which lane has which attributes if `clean` is called like this.
+
+    Raises:
+        RuleError: If a rule or a rule update is wrong or does not fit the schema.
+        ConfigError: If the lanes are wrong.
+    """
+    schema = _arrow_schema(df.schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuleWarning)  # `clean` gives it
+        _, _, n_rules = _check_rules(Engine(schema, rules), in_order(rule_updates))
+    return placement_of(lanes, n_rules, schema)
+
+
+def _check_control(df: DataFrame, control: DataFrame | None) -> None:
+    if control is None:
+        return
+    if not (df.isStreaming and control.isStreaming):
+        raise ConfigError(
+            "control: rules can change only while a stream runs, so both DataFrames have to be streaming; "
+            "give rule_updates instead"
+        )
+    if [(field.name, field.dataType) for field in control.schema] != [
+        (name, StringType()) for name in ("number", "value")
+    ]:
+        raise ConfigError(
+            f"control: its columns are {control.schema.simpleString()}; "
+            "select number and value, both as strings, or give what the stream of a rule log returns"
+        )
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """Return a schema in Arrow's types, with times in UTC whatever the session's time zone is."""
+    options: dict[str, Any] = {"timezone": "UTC"}
+    if "timezone" not in inspect.signature(to_arrow_schema).parameters:
+        options = {}  # PySpark 4.1 means UTC
+    return to_arrow_schema(schema, **options)
+
+
+def _check_rules(
+    engine: Ruled, updates: Sequence[RuleUpdate]
+) -> tuple[tuple[Rule, ...], list[Rule], Counter[str]]:
+    """Check the rules of an engine and updates by having them all happen.
+
+    Returns:
+        The rules, those that updates will add, and by attribute how many rules it will have at the most.
+    """
+    rules = engine.rules
+    added = []
+    n_rules = Counter(rule.rhs for rule in rules)
+    for update in updates:
+        try:
+            engine.apply(update)
+        except RuleError as error:
+            raise RuleError(f"{update.place}: {error}") from error
+        if update.rule is not None:
+            added.append(update.rule)
+        n_rules |= Counter(rule.rhs for rule in engine.rules)
+    return rules, added, n_rules
+
+
+def _checked(rules: Sequence[Rule], schema: pa.Schema) -> list[CheckedRule]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuleWarning)  # the engine has given it
+        return [check_rules([rule], schema)[0] for rule in rules]
+
+
+def _order(
+    df: DataFrame, order_by: OrderBy | None, apart: Sequence[str]
+) -> tuple[tuple[str, ...], list[Column]]:
+    """Return the names of the columns to order by, and those columns that have to be added for it.
+
+    Args:
+        df: The rows.
+        order_by: What was asked for.
+        apart: The columns that may not be ordered by themselves: they are added a second time.
+    """
+    if order_by is None:
+        return (), []
+    given = [order_by] if isinstance(order_by, str | Column) else list(order_by)
+    names: list[str] = []
+    hidden: list[Column] = []
+    for column in given:
+        if isinstance(column, str):
+            if df.columns.count(column) != 1:
+                raise ConfigError(
+                    f"order_by: the DataFrame has no single column {column!r}; "
+                    f"choose one of {', '.join(df.columns)}"
+                )
+            if column not in apart:
+                names.append(column)
+                continue
+            column = F.col(_quoted(column))
+        names.append(ORDER.format(len(hidden)))
+        hidden.append(column.alias(names[-1]))
+    return tuple(names), hidden
+
+
+def _quoted(name: str) -> str:
+    """Return the name of a column such that Spark takes it as it is, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _output_schema(schema: StructType, plan: Plan) -> StructType:
+    fields = [StructField(field.name, field.dataType, True, field.metadata) for field in schema]
+    if plan.audit:
+        repair = [
+            StructField(
+                field.name,
+                schema[plan.id].dataType if field.name == "id" else from_arrow_type(field.type),
+                field.nullable,
+            )
+            for field in audit_schema(pa.int64())
+        ]
+        fields.append(StructField(REPAIRS, ArrayType(StructType(repair))))
+    if plan.quarantine:
+        fields.append(StructField(QUARANTINE, StringType()))
+    if plan.control:
+        fields.append(StructField(CONTROL, StringType()))
+    return StructType(fields)
+
+
+def news_of(query: StreamingQuery, last_batch: int) -> list[StreamingQueryProgress]:
+    """Return the progress of the micro-batches that have ended after one; cheap if it is a single one.
+
+    Args:
+        query: The query.
+        last_batch: The number of the last micro-batch that is known; -1 for none.
+    """
+    newest = query.lastProgress
+    if newest is None or newest.batchId <= last_batch:
+        return []
+    if newest.batchId == last_batch + 1:
+        return [newest]
+    return [batch for batch in query.recentProgress if batch.batchId > last_batch]
+
+
+def _latest_reports(n_lanes: int) -> list[Column]:
+    """Return what is observed: the latest report of each lane."""
+    if n_lanes == 1:
+        return [F.max(REPORT).alias("report")]
+    return [
+        F.max(F.when(F.col("lane") == lane, F.col(REPORT))).alias(f"report_{lane}") for lane in range(n_lanes)
+    ]
+
+
+def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[str, Any] | None:
+    """Return what the lane reports in the progress of a query.
+
+    That is: the position and the version of the rule set, how many tuples the micro-batch had, violations and
+    repairs by rule, and what became of rule updates. Of several lanes: all together, and which has which
+    attributes.
+
+    Args:
+        progress: An element of `query.recentProgress`, or `query.lastProgress`.
+        observation: The name that was given to `clean`.
+
+    Returns:
+        None if the micro-batch had no rows.
+    """
+    observed = (progress["observedMetrics"] or {}).get(observation) or {}
+    texts = (observed if isinstance(observed, Mapping) else observed.asDict()).values()
+    reports = [json.loads(text.split(" ", 1)[1]) for text in texts if text]
+    return joined_report(reports) if reports else None

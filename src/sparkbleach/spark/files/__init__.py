@@ -1,0 +1,1 @@
+"""Files as the source and the sink of a stream."""

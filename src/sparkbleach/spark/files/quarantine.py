@@ -1,0 +1,110 @@
+"""Why a row was set aside, in words."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from ..plan import Plan
+
+#: the key in the metadata of the column for unreadable records that says what their text is: csv or json
+TEXT_FORMAT = "sparkbleach.text"
+
+_VALUE_CHARS_MAX = 60
+
+
+def reasons(aside: pa.RecordBatch, plan: Plan) -> pa.Array:
+    """Return for each row that was set aside the reason."""
+    id_reason = f"{plan.id}: the id is null"
+    if plan.corrupt is None:
+        return pa.array([id_reason] * aside.num_rows, pa.string())
+    fields = [field for field in plan.schema if field.name != plan.corrupt]
+    format = _text_format(plan.schema.field(plan.corrupt))
+    found = []
+    for row in aside.to_pylist():
+        text = row[plan.corrupt]
+        if text is None:
+            found.append(id_reason)
+        elif (format or _guess_format(text)) == "json":
+            found.append(_json_reason(text, row, fields))
+        else:
+            found.append(_csv_reason(text, row, fields))
+    return pa.array(found, pa.string())
+
+
+def _text_format(field: pa.Field) -> str | None:
+    for key, value in (field.metadata or {}).items():
+        if key.decode() == TEXT_FORMAT:
+            return str(value.decode())
+        if TEXT_FORMAT in value.decode(errors="replace"):
+            return str(json.loads(value)[TEXT_FORMAT])
+    return None
+
+
+def _guess_format(text: str) -> str:
+    return "json" if text.lstrip()[:1] in ("{", "[") else "csv"
+
+
+def _csv_reason(text: str, row: dict[str, Any], fields: list[pa.Field]) -> str:
+    try:
+        (cells,) = csv.reader([text], strict=True)
+    except (csv.Error, ValueError):
+        return (
+            "malformed: a quoted cell does not end on its line; double quotes in it, and keep it on one line"
+        )
+    if len(cells) != len(fields):
+        return f"malformed: {_count(len(cells), 'field')}, but the schema has {len(fields)}"
+    wrong = [
+        _wrong(field, cell)
+        for field, cell in zip(fields, cells, strict=True)
+        if cell and row[field.name] is None
+    ]
+    return "; ".join(wrong) or "malformed: the record does not fit the schema"
+
+
+def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field]) -> str:
+    if not text.strip():
+        return "malformed: the record is empty"
+    if "\ufffd" in text:
+        return "malformed: not valid UTF-8"
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if not isinstance(error, json.JSONDecodeError):
+            return f"malformed: not valid JSON: {error}"
+        problem = error.msg.removesuffix(" at")
+        return f"malformed: not valid JSON: {problem} at character {error.pos + 1}"
+    if not isinstance(record, dict):
+        return f"malformed: a JSON object is needed, this is {_short(text)}"
+    wrong = list(_wrong_members(record, row, fields))
+    return "; ".join(wrong) or "malformed: the record does not fit the schema"
+
+
+def _wrong_members(record: dict[str, Any], row: dict[str, Any], fields: list[pa.Field]) -> Iterator[str]:
+    given = {name.lower(): value for name, value in record.items()}
+    for field in fields:
+        value = record.get(field.name, given.get(field.name.lower()))
+        if value is not None and row[field.name] is None:
+            yield _wrong(field, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _wrong(field: pa.Field, value: str) -> str:
+    return f"{field.name}: {_short(value)} is not of type {_type_name(field.type)}"
+
+
+def _type_name(type: pa.DataType) -> str:
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return str(from_arrow_type(type).simpleString())
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…")

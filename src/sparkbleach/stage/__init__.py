@@ -1,1 +1,0 @@
-"""The verbs: encode, apply, audit, snapshot. Arrow batches in, Arrow batches out. No Spark."""

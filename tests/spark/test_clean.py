@@ -1,0 +1,289 @@
+"""The fused topology on Spark gives what the engine gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import sparkbleach
+from sparkbleach import ConfigError, RuleError, SessionWarning, Window, clean
+from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
+
+Rows = list[dict[str, Any]]
+
+
+def results(rows: list[Any]) -> tuple[Rows, Rows]:
+    """Return collected rows by id, and their audit in the order of the stream."""
+    dicts = sorted((row.asDict(recursive=True) for row in rows), key=lambda row: row["id"])
+    audit = [repair for row in dicts for repair in row.pop("_repairs")]
+    for row in dicts:
+        row["at"] = row["at"] and row["at"].astimezone(dt.UTC)
+    return dicts, sorted(audit, key=lambda repair: repair["position"])
+
+
+def run(
+    cleaned: DataFrame, checkpoint: Path, collected: list[Any] | None = None, *, now: bool = True
+) -> list[Any]:
+    """Run a query over all that is there; return the rows."""
+    rows = [] if collected is None else collected
+
+    def collect(batch: DataFrame, batch_id: int) -> None:
+        rows.extend(batch.collect())
+
+    writer = cleaned.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=now).start() if now else writer.start()
+    query.awaitTermination()
+    return rows
+
+
+@pytest.fixture
+def stream(spark: SparkSession) -> Callable[..., DataFrame]:
+    """Read a directory of Parquet files as a stream."""
+
+    def read(directory: Path, files_per_batch: int = 1) -> DataFrame:
+        reader = spark.readStream.schema(DDL).option("maxFilesPerTrigger", files_per_batch)
+        return reader.parquet(str(directory))
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("sizes", "files_per_batch", "partitions", "options"),
+    [
+        ([2000], 1, 1, {}),
+        ([700, 1, 999, 300], 1, 2, {"repair": "vote"}),
+        ([100] * 20, 3, 3, {"windowing": "basic"}),
+        ([5, 1995], 2, 4, {"window": None}),
+    ],
+)
+def test_a_stream_is_cleaned_as_by_the_engine(
+    tmp_path: Path,
+    stream: Callable[..., DataFrame],
+    sizes: list[int],
+    files_per_batch: int,
+    partitions: int,
+    options: dict[str, Any],
+) -> None:
+    """However a stream is cut into files, micro-batches and partitions, rows and audit are the engine's."""
+    table = tuples(2000, seed=len(sizes))
+    write_files(table, tmp_path / "in", sizes)
+    df = stream(tmp_path / "in", files_per_batch).repartition(partitions)
+    given = {"window": WINDOW, **options}
+    cleaned = clean(df, RULES, id="id", order_by="id", egress_partitions=partitions, **given)
+    assert results(run(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table, **given)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_static_dataframe_is_cleaned_as_by_the_engine(
+    tmp_path: Path, spark: SparkSession, partitions: int
+) -> None:
+    """A static DataFrame gives the same, for a back-fill."""
+    table = tuples(1000, seed=7)
+    write_files(table, tmp_path / "in", [400, 600])
+    df = spark.read.schema(DDL).parquet(str(tmp_path / "in")).repartition(partitions)
+    cleaned = clean(df, RULES, id="id", order_by="id", window=WINDOW)
+    assert results(cleaned.collect()) == cleaned_by_engine(table)
+
+
+def test_source_order_is_the_order_of_one_partition(tmp_path: Path, stream: Callable[..., DataFrame]) -> None:
+    """Without order_by the rows of a partition are taken in the order of the source."""
+    table = tuples(1500, seed=3)
+    write_files(table, tmp_path / "in", [500, 1000])
+    cleaned = clean(stream(tmp_path / "in"), RULES, id="id", window=WINDOW)
+    assert results(run(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table)
+
+
+def test_order_by_takes_columns(
+    tmp_path: Path, spark: SparkSession, stream: Callable[..., DataFrame]
+) -> None:
+    """order_by takes expressions, which do not show up in the output."""
+    table = tuples(800, seed=5)
+    shuffled = table.take(np.random.default_rng(0).permutation(800))
+    write_files(shuffled, tmp_path / "in", [800])
+    order = [F.col("id") % 1, F.col("id") + 1]
+    cleaned = clean(stream(tmp_path / "in"), RULES, id="id", order_by=order, window=WINDOW)
+    assert cleaned.columns == [*table.schema.names, "_repairs"]
+    assert results(run(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table)
+    df = spark.read.schema(DDL).parquet(str(tmp_path / "in"))
+    static = clean(df, RULES, id="id", order_by=order, window=WINDOW)
+    assert results(static.collect()) == cleaned_by_engine(table)
+
+
+def test_the_audit_is_a_dataframe_of_its_own(tmp_path: Path, spark: SparkSession) -> None:
+    """Audit() makes of a cleaned DataFrame one row per changed cell; without _repairs it says so."""
+    table = tuples(300, seed=1)
+    write_files(table, tmp_path / "in", [300])
+    df = spark.read.schema(DDL).parquet(str(tmp_path / "in"))
+    cleaned = clean(df, RULES, id="id", order_by="id", window=WINDOW)
+    audit = [row.asDict(recursive=True) for row in sparkbleach.audit(cleaned).collect()]
+    _, expected = cleaned_by_engine(table)
+    assert sorted(audit, key=lambda row: row["position"]) == expected
+    bare = clean(df, RULES, id="id", order_by="id", window=WINDOW, audit=False)
+    assert bare.columns == df.columns
+    assert len(bare.collect()) == 300
+    with pytest.raises(ConfigError, match="no column _repairs"):
+        sparkbleach.audit(bare)
+
+
+def test_rule_updates_take_effect_at_their_position(tmp_path: Path, stream: Callable[..., DataFrame]) -> None:
+    """A scripted update takes effect before the tuple at its position, wherever micro-batches end."""
+    table = tuples(1000, seed=2)
+    write_files(table, tmp_path / "in", [250, 250, 500])
+    updates = [
+        {"at": 100, "op": "delete", "id": "client_city"},
+        {"at": 250, "op": "add", "rule": "day_city: day -> city"},
+        {"at": 601, "op": "delete", "id": "zip_rate"},
+        {"at": 601, "op": "add", "rule": {"id": "zip_rate", "lhs": ["client"], "rhs": "rate"}},
+    ]
+    df = stream(tmp_path / "in")
+    cleaned = clean(df, RULES, id="id", order_by="id", window=WINDOW, rule_updates=updates)
+    expected = cleaned_by_engine(table, updates)
+    assert results(run(cleaned, tmp_path / "checkpoint")) == expected
+    assert len({repair["version"] for repair in expected[1]}) > 3
+
+
+def test_a_restart_goes_on_with_the_state(tmp_path: Path, stream: Callable[..., DataFrame]) -> None:
+    """A query started again from its checkpoint goes on; other rules are applied as updates."""
+    table = tuples(1200, seed=4)
+    write_files(table.slice(0, 500), tmp_path / "in", [200, 300])
+    rows: list[Any] = []
+
+    def go_on(rules: list[Any], **options: Any) -> None:
+        cleaned = clean(
+            stream(tmp_path / "in"), rules, **{"id": "id", "order_by": "id", "window": WINDOW, **options}
+        )
+        run(cleaned, tmp_path / "checkpoint", rows)
+
+    go_on(RULES)
+    assert len(rows) == 500
+    go_on(RULES)
+    assert len(rows) == 500
+    write_files(table, tmp_path / "in", [200, 300, 400, 300])
+    changed = [*RULES[1:4], RULES[4].replace("price", "client"), RULES[5]]
+    go_on(changed)
+    updates = [
+        {"at": 500, "op": "delete", "id": "zip_city"},
+        {"at": 500, "op": "delete", "id": "price_at"},
+        {"at": 500, "op": "add", "rule": changed[3]},
+    ]
+    assert results(rows) == cleaned_by_engine(table, updates)
+
+    write_files(tuples(1300, seed=4), tmp_path / "in", [200, 300, 400, 300, 100])
+    with pytest.raises(StreamingQueryException, match="made with 400 tuples sliding by 100, not with 300"):
+        go_on(changed, window=Window.tuples(300, slide=100))
+    with pytest.raises(StreamingQueryException, match="repair: the checkpoint was made with 'class'"):
+        go_on(changed, repair="vote")
+    with pytest.raises(StreamingQueryException, match="rule updates: those before position 1200"):
+        go_on(changed, rule_updates=[{"at": 3, "op": "delete", "id": "shut"}])
+    assert len(rows) == 1200
+    go_on(changed)
+    assert len(rows) == 1300
+
+
+def test_ids_are_trusted(spark: SparkSession) -> None:
+    """A repeated id is passed on, never merged or dropped; nor is a row without one."""
+    rows = [(1, "z", "Paris"), (1, "z", "Paris"), (1, "z", "Lyon"), (None, "z", "Rome"), (1, None, None)]
+    df = spark.createDataFrame(rows, "id long, zip string, city string").coalesce(1)
+    cleaned = clean(df, ["r: zip -> city"], id="id").collect()
+    assert [tuple(row)[:3] for row in cleaned] == [
+        (1, "z", "Paris"),
+        (1, "z", "Paris"),
+        (1, "z", "Paris"),
+        (None, "z", "Paris"),
+        (1, None, None),
+    ]
+
+
+def test_rows_without_id_are_set_aside(spark: SparkSession) -> None:
+    """With quarantine, a row without an id is not cleaned, keeps its position, and says why."""
+    rows = [(1, "z", "Paris"), (None, "z", "Lyon"), (2, "z", "Paris"), (3, "z", "Rome")]
+    df = spark.createDataFrame(rows, "id long, zip string, city string").coalesce(1)
+    cleaned = clean(df, ["r: zip -> city"], id="id", quarantine=True).collect()
+    by_id = {row.id: row for row in cleaned}
+    assert len(cleaned) == 4
+    assert by_id[None]._quarantine == "id: the id is null"
+    assert (by_id[None].city, by_id[None]._repairs) == ("Lyon", [])
+    assert by_id[3].city == "Paris"
+    assert by_id[3]._repairs[0].position == 3
+    assert by_id[3]._quarantine is None
+
+
+def test_no_rule_sees_a_row_that_was_set_aside(tmp_path: Path, spark: SparkSession) -> None:
+    """A row without an id leaves no trace in the state, even if rules read the columns of the order."""
+    rules: list[Any] = [{"id": "r", "lhs": ["zip"], "rhs": "city", "nulls": "fill"}, "s: city -> zip"]
+    rows = [(1, "a", "Paris"), (None, "b", "Rome"), (2, "b", "Lyon"), (None, "b", "Rome"), (3, "b", None)]
+    spark.createDataFrame(rows, "id long, zip string, city string").coalesce(1).write.parquet(
+        str(tmp_path / "in")
+    )
+    df = spark.readStream.schema("id long, zip string, city string").parquet(str(tmp_path / "in"))
+    cleaned = clean(df, rules, id="id", order_by=["zip", "city", "id"], quarantine=True)
+    found = run(cleaned, tmp_path / "checkpoint")
+    assert sorted((row.id, row.city) for row in found if row.id) == [(1, "Paris"), (2, "Lyon"), (3, "Lyon")]
+    assert sum(row._quarantine is not None for row in found) == 2
+
+
+def test_a_query_reports_its_progress(tmp_path: Path, stream: Callable[..., DataFrame]) -> None:
+    """The progress of a query has violations and repairs by rule."""
+    write_files(tuples(600, seed=6), tmp_path / "in", [300, 300])
+    cleaned = clean(stream(tmp_path / "in"), RULES, id="id", window=WINDOW)
+    query = (
+        cleaned.writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    reports = [sparkbleach.report(progress) for progress in query.recentProgress]
+    assert [report["position"] for report in reports if report] == [300, 600]
+    assert reports[-1]
+    assert reports[-1]["repairs"]["zip_city"] > 0
+
+
+def test_wrong_options_are_refused(
+    spark: SparkSession, stream: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    """What is wrong is refused before anything runs, with a remedy."""
+    write_files(tuples(10, seed=1), tmp_path / "in", [10])
+    df = stream(tmp_path / "in")
+    with pytest.raises(ConfigError, match="order_by: the DataFrame has no single column 'when'"):
+        clean(df, RULES, id="id", order_by="when")
+    with pytest.raises(ConfigError, match="id: the schema has no single attribute 'key'"):
+        clean(df, RULES, id="key")
+    with pytest.raises(RuleError, match="citty"):
+        clean(df, ["zipcode -> citty"], id="id")
+    with pytest.raises(RuleError, match=r"rule update at 5: .*cannot be deleted"):
+        clean(df, RULES, id="id", rule_updates=[{"at": 5, "op": "delete", "id": "nobody"}])
+    provider = "spark.sql.streaming.stateStore.providerClass"
+    rocksdb = str(spark.conf.get(provider))
+    spark.conf.unset(provider)
+    try:
+        with pytest.raises(ConfigError, match=r"SPARK_SETTINGS"):
+            clean(df, RULES, id="id")
+    finally:
+        spark.conf.set(provider, rocksdb)
+    spark.conf.set("spark.sql.shuffle.partitions", "200")
+    try:
+        with pytest.warns(SessionWarning, match=r"spark.sql.shuffle.partitions is 200"):
+            clean(df, RULES, id="id")
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "1")
+
+
+def test_workers_without_the_package_are_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If Spark would start a Python that cannot find the package, a warning says which to set."""
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    with pytest.warns(SessionWarning, match=r"which does not have sparkbleach; .* PYSPARK_PYTHON="):
+        clean(spark.createDataFrame([(1, "a", "b")], "id int, k string, v string"), ["r: k -> v"], id="id")
