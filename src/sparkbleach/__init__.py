@@ -60,11 +60,11 @@ __all__ = [
 
 #: where the names are that need PySpark, which is imported with the first of them
 _ON_SPARK = {
-    "SPARK_SETTINGS": ".spark.session",
-    "Writer": ".spark.writer",
-    "audit": ".spark.topology",
-    "clean": ".spark.topology",
-    "report": ".spark.topology",
+    "SPARK_SETTINGS": ".spark.settings",
+    "Writer": ".spark.files.writer",
+    "audit": ".spark.clean",
+    "clean": ".spark.clean",
+    "report": ".spark.clean",
 }
 
 
