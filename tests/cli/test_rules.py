@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from sparkbleach.cli import app
 from sparkbleach.control.rule_log import DirectoryLog, Outcome
+from sparkbleach.schema_text import schema_to_text
 
 from .conftest import Run, read_csv
 
@@ -26,7 +26,7 @@ def rules(*arguments: object) -> Result:
 def outcome(index: int, kind: str, position: int, version: int, ids: list[str], **more: object) -> Outcome:
     """Return an outcome with some rules of one kind."""
     given = [{"id": id, "lhs": ["zip"], "rhs": "city", "nulls": "ignore"} for id in ids]
-    schema = base64.b64encode(SCHEMA.serialize().to_pybytes()).decode()
+    schema = schema_to_text(SCHEMA)
     return Outcome(index, kind, position, version, given, schema, SCHEMA.names, "id", **more)  # type: ignore[arg-type]
 
 

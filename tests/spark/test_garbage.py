@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparkbleach.spark import garbage as worker
+from sparkbleach.spark import garbage as garbage_module
 
 
 class Node:
@@ -28,18 +28,18 @@ def _thawed() -> Iterator[None]:
 
 def test_what_there_is_is_left_alone() -> None:
     """After a task a collection goes over nothing that was there before."""
-    worker.settle()
+    garbage_module.collect_garbage()
     assert gc.get_freeze_count() > 1_000
     kept = Node()
-    worker.settle()
+    garbage_module.collect_garbage()
     assert not any(one is kept for one in gc.get_objects())
 
 
 def test_garbage_of_a_task_is_freed_at_once() -> None:
     """What a task has left behind is gone when it has ended."""
-    worker.settle()
+    garbage_module.collect_garbage()
     garbage = weakref.ref(Node())
-    worker.settle()
+    garbage_module.collect_garbage()
     assert garbage() is None
 
 
@@ -47,10 +47,10 @@ def test_what_was_kept_is_freed_after_a_while(monkeypatch: pytest.MonkeyPatch) -
     """What outlived a task and became garbage later is freed when the time has come, and not before."""
     kept = Node()
     garbage = weakref.ref(kept)
-    worker.settle()
+    garbage_module.collect_garbage()
     del kept
-    worker.settle()
+    garbage_module.collect_garbage()
     assert garbage() is not None
-    monkeypatch.setattr(worker, "_all_collected_at", -worker._SECONDS_MAX)
-    worker.settle()
+    monkeypatch.setattr(garbage_module, "_all_collected_at", -garbage_module._SECONDS_MAX)
+    garbage_module.collect_garbage()
     assert garbage() is None

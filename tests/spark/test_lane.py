@@ -19,7 +19,7 @@ from sparkbleach.control.rule_log import ControlRecord, Outcome, record_text
 from sparkbleach.engine.placement import place
 from sparkbleach.rules.rule import check_rules
 from sparkbleach.spark import clean_blobs
-from sparkbleach.spark import replica as machine_module
+from sparkbleach.spark import replica as replica_module
 from sparkbleach.spark import state_store as state_module
 from sparkbleach.spark.egress import egress
 from sparkbleach.spark.ingress import ingress
@@ -33,15 +33,15 @@ from tests.support.store import Store
 
 
 @pytest.fixture(autouse=True)
-def no_live_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_cached_replicas(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Begin each test as a new worker does, with chunks and parts so small that there are many."""
     monkeypatch.setattr(clean_blobs, "_BLOBS_AT_ONCE", 2)
     monkeypatch.setattr(state_module, "_CHUNK_BYTES", 256)
-    monkeypatch.setattr(machine_module, "_SNAPSHOT_BYTES_PER_BATCH", 600)
-    monkeypatch.setattr(machine_module, "_SNAPSHOT_BYTES_PER_DELTA_BYTE", 0)
-    machine_module._live.clear()
+    monkeypatch.setattr(replica_module, "_SNAPSHOT_BYTES_PER_BATCH", 600)
+    monkeypatch.setattr(replica_module, "_SNAPSHOT_BYTES_PER_DELTA_BYTE", 0)
+    replica_module._cached.clear()
     yield
-    machine_module._live.clear()
+    replica_module._cached.clear()
 
 
 class Stream:
@@ -116,16 +116,16 @@ class Stream:
         self.update_engine()
         disturbance = self.random.choice(["none", "none", "lost", "retry", "other", "twice"])
         if disturbance == "lost":
-            machine_module._live.clear()
+            replica_module._cached.clear()
         if disturbance in ("retry", "twice"):
             before = [store.copy() for store in self.stores]
             for _ in range(1 if disturbance == "retry" else 2):
                 self.run(rows)
                 self.stores = [store.copy() for store in before]
         if disturbance == "other":
-            here = OrderedDict(machine_module._live)
-            machine_module._live.clear()
-            machine_module._live.update(self.other_worker)
+            here = OrderedDict(replica_module._cached)
+            replica_module._cached.clear()
+            replica_module._cached.update(self.other_worker)
             self.other_worker = here
         got, audit = self.run(rows)
         clean, expected_audit = self.engine.process(pa.RecordBatch.from_pylist(rows, self.plan.schema))
@@ -154,11 +154,11 @@ class Stream:
                     pa.array([number]),
                     blob.column("cells") if plan.carries(lane) else pa.nulls(1, pa.binary()),
                     blob.column("rest"),
-                    blob.column("aside"),
+                    blob.column("quarantined"),
                     pa.array([message and message.to_pybytes()], pa.binary()),
                     pa.nulls(1, pa.string()),
                 ],
-                names=["number", "cells", "rest", "aside", "repairs", "control"],
+                names=["number", "cells", "rest", "quarantined", "repairs", "control"],
             )
             for lane, (own, messages) in enumerate(zip(by_lane, sent, strict=True))
             for number, (blob, message) in enumerate(zip(own, messages, strict=True))
@@ -229,7 +229,7 @@ class Stream:
             case ("tuples", rows):
                 self.tuples(rows)
             case ("restore",):
-                machine_module._live.clear()
+                replica_module._cached.clear()
             case ("add", (rule, _)) if self.can_add(rule, rules):
                 if self.live:
                     self.control(RuleUpdate(rule=rule))
@@ -271,7 +271,7 @@ def test_lanes_give_what_the_engine_gives(
     case: Case, seed: int, by_order: bool, live: bool, n_lanes: int
 ) -> None:
     """Whatever happens to workers, blobs, snapshots and rules, rows and audit are those of the engine."""
-    machine_module._live.clear()
+    replica_module._cached.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # random rules may say the same thing
         stream = Stream(case, seed, by_order, live, n_lanes)

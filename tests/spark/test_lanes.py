@@ -250,7 +250,7 @@ def test_egress_waits_for_all_lanes() -> None:
         placement=Placement(((), ())),
         lane_cells=(("id",), ("id",)),
     )
-    names = ["number", "cells", "rest", "aside", "repairs", "control"]
+    names = ["number", "cells", "rest", "quarantined", "repairs", "control"]
     row = pa.RecordBatch.from_pylist([dict.fromkeys(names) | {"number": 7, "cells": b""}])
     with pytest.raises(SparkbleachError, match="blob 7 came from 1 of 2 lanes"):
         list(egress(plan)([row]))

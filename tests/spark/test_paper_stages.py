@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sparkbleach import ConfigError, Window
 from sparkbleach.control.rule_log import Outcome
 from sparkbleach.paper.topology import PaperTopology
-from sparkbleach.spark import replica as machine_module
+from sparkbleach.spark import replica as replica_module
 from sparkbleach.spark.ingress import ArrowFunction
 from sparkbleach.spark.lanes import spread_keys
 from sparkbleach.spark.paper.aggregate import AggregatorOperator
@@ -26,7 +26,7 @@ from sparkbleach.spark.paper.sequence import SequencerOperator
 from sparkbleach.spark.paper.work import WorkerOperator
 from tests.property.test_distributed import live
 from tests.spark.test_lane import SPARK_TYPES, Stream
-from tests.spark.test_lane import no_live_machines as no_live_machines
+from tests.spark.test_lane import no_cached_replicas as no_cached_replicas
 from tests.support.cases import Case, cases
 from tests.support.store import Store
 
@@ -104,7 +104,7 @@ class PaperStream(Stream):
     def sequenced(self, cells: list[bytes]) -> list[Row]:
         """Return what the sequencer sends."""
         blobs: list[dict[str, Any]] = [
-            {"partition": 0, "sequence": n, "cells": one, "rest": None, "aside": None}
+            {"partition": 0, "sequence": n, "cells": one, "rest": None, "quarantined": None}
             for n, one in enumerate(cells)
         ]
         records = [{"cells": None, "number": number, "control": text} for number, text in self.records]
@@ -164,7 +164,7 @@ def test_the_stages_give_what_the_engine_gives(
     case: Case, seed: int, by_order: bool, control: bool, spread: dict[str, Any]
 ) -> None:
     """Whatever happens to workers, rows, snapshots and rules, rows and audit are those of the engine."""
-    machine_module._live.clear()
+    replica_module._cached.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # random rules may say the same thing
         stream = PaperStream(case, seed, by_order, control, **spread)

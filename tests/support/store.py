@@ -1,10 +1,10 @@
-"""A state store in a dictionary, for a machine without a query."""
+"""A state store in a dictionary, for a replica without a query."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sparkbleach.spark.state_store import MachineState
+from sparkbleach.spark.state_store import ReplicaStore
 
 
 class Map:
@@ -33,9 +33,9 @@ class Store:
         self.entries = Map()
 
     @property
-    def state(self) -> MachineState:
-        """The state of a machine in it."""
-        return MachineState(self.entries)
+    def state(self) -> ReplicaStore:
+        """The state of a replica in it."""
+        return ReplicaStore(self.entries)
 
     def copy(self) -> Store:
         """Return a version to go back to."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import getpass
 import socket
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from ..engine.engine import Engine, RuleLike, as_rule
 from ..errors import RuleError, RuleWarning
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate, check_live
+from ..schema_text import schema_from_text
 from .rule_log import Outcome, RuleLog, open_log
 
 
@@ -158,7 +156,7 @@ class RuleController:
             return None
         last = outcomes[-1]
         done = {outcome.number for outcome in outcomes}
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(last.schema)))
+        schema = schema_from_text(last.schema)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuleWarning)  # it is about rules that are there already
             engine = Engine(schema, last.rules, id=last.id, window=None)

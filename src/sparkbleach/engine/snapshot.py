@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import struct
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from ..config import Window
 from ..errors import SnapshotError
 from ..rules.rule import Rule
+from ..schema_text import schema_from_text, schema_to_text
 from .placement import Placement, Share
 
 MAGIC = b"SPRKBLCH"
@@ -82,7 +82,7 @@ def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
     """Return a snapshot as a JSON header and the arrays of all states, not copied."""
     header = {
         "format": FORMAT_VERSION,
-        "schema": base64.b64encode(snapshot.schema.serialize().to_pybytes()).decode(),
+        "schema": schema_to_text(snapshot.schema),
         "id": snapshot.id,
         "window": snapshot.window and [snapshot.window.size, snapshot.window.slide],
         "windowing": snapshot.windowing,
@@ -122,7 +122,7 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
             )
         rest = iter(arrays)
         return Snapshot(
-            schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(told["schema"]))),
+            schema=schema_from_text(told["schema"]),
             id=told["id"],
             window=Window(*told["window"]) if told["window"] else None,
             windowing=told["windowing"],

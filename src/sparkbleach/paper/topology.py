@@ -71,7 +71,7 @@ class PaperTopology:
             check_count("top", self.top)
 
     @property
-    def machines(self) -> int:
+    def n_replicas(self) -> int:
         """How many workers with state there are."""
         return self.detect_workers + self.link_workers + self.repair_workers
 

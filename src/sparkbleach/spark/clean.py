@@ -30,7 +30,7 @@ from ..rules.active import RuleSet
 from ..rules.rule import CheckedRule, Rule, check_rules, columns_read, is_plain
 from ..rules.update import RuleUpdate, in_order
 from .egress import egress
-from .events import Ruled
+from .events import AcceptsRules
 from .ingress import INGRESS_SCHEMA, control_rows, ingress
 from .lane import LANE_SCHEMA, Lane, static_lane
 from .lanes import Lanes, cells_by_lane, joined_report, placement_of
@@ -273,7 +273,7 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def _check_rules(
-    engine: Ruled, updates: Sequence[RuleUpdate]
+    engine: AcceptsRules, updates: Sequence[RuleUpdate]
 ) -> tuple[tuple[Rule, ...], list[Rule], Counter[str]]:
     """Check the rules of an engine and updates by having them all happen.
 

@@ -90,7 +90,7 @@ def _clean_sorted(
     table = pa.concat_batches([plain_columns(batch) for batch in batches])
     order = order_of(table, order_by)
     if table.num_rows:  # a change of the schema says which columns are there for the order only
-        events.let_happen()
+        events.apply_due()
     cells = table.drop_columns([name for name in order_by if name not in engine.schema.names])
     if order is not None:
         cells = cells.take(pa.array(order))
@@ -116,7 +116,7 @@ def _clean(engine: Engine, batches: list[pa.RecordBatch], events: Events) -> lis
     last = first + sum(batch.num_rows for batch in batches)
     repaired: list[list[RepairedColumn]] = [[] for _ in batches]
     while engine.position < last:
-        events.let_happen()
+        events.apply_due()
         end = last if events.next_at is None else min(events.next_at, last)
         parts = _between_positions(batches, engine.position - first, end - first)
         decided = engine.decide_all([part for _, _, part in parts])

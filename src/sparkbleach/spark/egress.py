@@ -11,12 +11,12 @@ from ..engine.audit import audit_batch, audit_schema, in_schema_order, replace_c
 from ..engine.encode import plain_columns
 from ..errors import SparkbleachError
 from .blob import unpack
-from .garbage import settle
+from .garbage import collect_garbage
 from .ingress import ArrowFunction
 from .plan import CONTROL, QUARANTINE, REPAIRS, ROW, Plan
 from .repairs import unpack_repairs
 
-#: the cells, the rest, the rows set aside and the repairs that a lane has sent
+#: the cells, the rest, the quarantined rows and the repairs that a lane has sent
 _Parts = list[pa.Buffer | None]
 
 
@@ -41,28 +41,28 @@ def egress(plan: Plan) -> ArrowFunction:
                 parts.append(
                     [
                         batch.column(name)[row].as_buffer() if batch.column(name)[row].is_valid else None
-                        for name in ("cells", "rest", "aside", "repairs")
+                        for name in ("cells", "rest", "quarantined", "repairs")
                     ]
                 )
                 if len(parts) < plan.n_lanes:
                     continue
                 del waiting[number]
-                cells, rests, asides, repairs = (
+                cells, rests, quarantined, repairs = (
                     [part for part in of if part is not None] for of in zip(*parts, strict=True)
                 )
                 clean = _clean_rows(plan, repairs_type, cells, rests, repairs)
-                if not asides:
+                if not quarantined:
                     yield clean
                 else:
-                    bad = unpack(asides[0])
-                    yield clean.take(_other_rows(clean.num_rows, bad.column(ROW)))
-                    yield _aside_rows(plan, repairs_type, bad)
+                    put_apart = unpack(quarantined[0])
+                    yield clean.take(_other_rows(clean.num_rows, put_apart.column(ROW)))
+                    yield _quarantined_rows(plan, repairs_type, put_apart)
         for number, parts in waiting.items():
             raise SparkbleachError(
                 f"egress: blob {number} came from {len(parts)} of {plan.n_lanes} lanes; "
                 "start the query again, and report it if that does not help"
             )
-        settle()
+        collect_garbage()
 
     return run
 
@@ -111,9 +111,9 @@ def _other_rows(n: int, rows: pa.Array) -> pa.Array:
     return pa.array(np.flatnonzero(kept))
 
 
-def _aside_rows(plan: Plan, repairs_type: pa.DataType, aside: pa.RecordBatch) -> pa.RecordBatch:
-    n = aside.num_rows
-    columns = dict(_columns(plain_columns(aside)))
+def _quarantined_rows(plan: Plan, repairs_type: pa.DataType, quarantined: pa.RecordBatch) -> pa.RecordBatch:
+    n = quarantined.num_rows
+    columns = dict(_columns(plain_columns(quarantined)))
     names = list(plan.schema.names)
     if plan.audit:
         names.append(REPAIRS)

@@ -7,7 +7,6 @@ tuples of their micro-batch, so that a lane that is rebuilt goes through the sam
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -20,6 +19,7 @@ from ..engine.placement import Placement
 from ..errors import RuleError
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate, check_live
+from ..schema_text import schema_from_text, schema_to_text
 from .plan import Plan
 
 #: an update as a dictionary with its position, or one of the operations `schema` and `lanes`
@@ -28,7 +28,7 @@ Event = dict[str, Any]
 logger = logging.getLogger(__name__)
 
 
-class Ruled(Protocol):
+class AcceptsRules(Protocol):
     """What rules come to and go from: an engine, or a sequencer."""
 
     #: where the next tuple will be
@@ -62,15 +62,15 @@ class Events:
         plan: If given and it asks for control, outcomes are noted.
 
     Attributes:
-        happened: What took effect, and before which tuple.
+        applied: What took effect, and before which tuple.
         outcomes: What became of control records and scripted updates.
     """
 
-    def __init__(self, engine: Ruled, coming: Iterable[Event] = (), plan: Plan | None = None) -> None:
+    def __init__(self, engine: AcceptsRules, coming: Iterable[Event] = (), plan: Plan | None = None) -> None:
         self._engine = engine
         self._coming = [event for event in coming if event["at"] >= engine.position]
         self._plan = plan if plan and plan.control else None
-        self.happened: list[Event] = []
+        self.applied: list[Event] = []
         self.outcomes: list[Outcome] = []
 
     @property
@@ -78,17 +78,17 @@ class Events:
         """The position of the next event; None if there is none to come."""
         return self._coming[0]["at"] if self._coming else None
 
-    def let_happen(self) -> None:
+    def apply_due(self) -> None:
         """Let the events take effect whose position has come."""
         while self._coming and self._coming[0]["at"] <= self._engine.position:
             event = self._coming.pop(0)
-            self._note(event, self.happen(event))
+            self._note(event, self.apply(event))
 
-    def happen(self, event: Event) -> str | None:
+    def apply(self, event: Event) -> str | None:
         """Let an event take effect; return the reason if it is refused, which changes nothing."""
         try:
             if event["op"] == "schema":
-                self._engine.adopt_schema(schema_of(event["schema"]))
+                self._engine.adopt_schema(schema_from_text(event["schema"]))
             elif isinstance(self._engine, Engine) and event["op"] == "lanes":
                 self._engine.adopt_placement(Placement.from_lists(event["lanes"]))
             else:
@@ -96,15 +96,15 @@ class Events:
         except RuleError as error:
             logger.warning("rule update at %d refused: %s", self._engine.position, error)
             return str(error)
-        self.happened.append({**event, "at": self._engine.position})
+        self.applied.append({**event, "at": self._engine.position})
         return None
 
-    def start(self) -> None:
+    def note_start(self) -> None:
         """Note with which rules the stream begins or goes on."""
         if self._plan:
             self._add("started")
 
-    def obey(self, records: Iterable[ControlRecord]) -> None:
+    def apply_records(self, records: Iterable[ControlRecord]) -> None:
         """Let control records take effect, one after the other, before the next tuple."""
         plan = self._plan
         if plan is None:
@@ -118,7 +118,7 @@ class Events:
             except RuleError as error:
                 reason: str | None = str(error)
             else:
-                reason = self.happen(record.update.to_dict())
+                reason = self.apply(record.update.to_dict())
             self._add("refused" if reason else "applied", record, record.update.to_dict(), reason)
 
     def _note(self, event: Event, reason: str | None) -> None:
@@ -141,7 +141,7 @@ class Events:
                 position=engine.position,
                 version=engine.version,
                 rules=[rule.to_dict() for rule in engine.rules],
-                schema=text_of(engine.schema),
+                schema=schema_to_text(engine.schema),
                 columns=list(self._plan.readable),
                 id=self._plan.id,
                 number=record.number if record else None,
@@ -151,13 +151,3 @@ class Events:
                 published=record.published if record else None,
             )
         )
-
-
-def text_of(schema: pa.Schema) -> str:
-    """Return a schema as text."""
-    return base64.b64encode(schema.serialize().to_pybytes()).decode()
-
-
-def schema_of(text: str) -> pa.Schema:
-    """Return the schema in a text."""
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 import time
 
-#: how long something that refers to itself may lie about when it was kept for a while and then dropped
+#: how long an object in a reference cycle may stay in memory if it was dropped after its task had ended
 _SECONDS_MAX = 300.0
 
 _all_collected_at = -_SECONDS_MAX
 
 
-def settle() -> None:
-    """Free the garbage of a task, and have the garbage collector leave alone what there is by now.
+def collect_garbage() -> None:
+    """Free the garbage of a task, and exclude all objects that are left from later collections.
 
     Spark calls it after each task, also after one that has no state. A full collection over the modules that
     a process has loaded takes 50 to 150 ms, as long as a small micro-batch itself; over the graphs of the

@@ -12,15 +12,17 @@ from pyspark.sql import functions as F
 
 from .blob import binary, pack
 from .files.quarantine import reasons
-from .garbage import settle
+from .garbage import collect_garbage
 from .plan import QUARANTINE, ROW, Plan
 
 #: `lane` is the key of a lane; `partition` and `sequence` say where the rows were in the source; a row has
 #: either blobs or a control record and its number
 INGRESS_SCHEMA = (
-    "lane int, partition int, sequence int, cells binary, rest binary, aside binary, "
+    "lane int, partition int, sequence int, cells binary, rest binary, quarantined binary, "
     "number string, control string"
 )
+
+INGRESS_COLUMNS = [field.split()[0] for field in INGRESS_SCHEMA.split(", ")]
 
 _BLOB_ROWS_MAX = 50_000
 _BLOB_BYTES_MAX = 32 << 20
@@ -41,7 +43,7 @@ def ingress(plan: Plan) -> ArrowFunction:
         partition = context.partitionId() if context else 0
         typed = (_typed(batch, fields) for batch in batches)
         for sequence, rows in enumerate(_gather(typed)):
-            cells, aside = _set_aside(rows, plan) if plan.quarantine else (rows, None)
+            cells, quarantined = _quarantine_rows(rows, plan) if plan.quarantine else (rows, None)
             packed: dict[tuple[str, ...], pa.Buffer] = {}  # lanes may get the same
             for lane, key in enumerate(plan.keys):
                 names = plan.cells_of(lane)
@@ -55,13 +57,13 @@ def ingress(plan: Plan) -> ArrowFunction:
                         pa.array([sequence], pa.int32()),
                         binary(packed[names]),
                         binary(pack([batch.select(along) for batch in rows], small=False) if along else None),
-                        binary(pack([aside], small=False) if aside and lane == 0 else None),
+                        binary(pack([quarantined], small=False) if quarantined and lane == 0 else None),
                         pa.nulls(1, pa.string()),
                         pa.nulls(1, pa.string()),
                     ],
-                    names=["lane", "partition", "sequence", "cells", "rest", "aside", "number", "control"],
+                    names=INGRESS_COLUMNS,
                 )
-        settle()
+        collect_garbage()
 
     return run
 
@@ -69,7 +71,7 @@ def ingress(plan: Plan) -> ArrowFunction:
 def control_rows(control: DataFrame, keys: Sequence[int]) -> DataFrame:
     """Return control records as rows beside those of `ingress`: each goes to all lanes."""
     lane = F.lit(keys[0]) if len(keys) == 1 else F.explode(F.array(*map(F.lit, keys)))
-    blobs = [F.lit(None).cast("binary").alias(name) for name in ("cells", "rest", "aside")]
+    blobs = [F.lit(None).cast("binary").alias(name) for name in ("cells", "rest", "quarantined")]
     places = [lane.alias("lane"), *(F.lit(0).alias(name) for name in ("partition", "sequence"))]
     return control.select(*places, *blobs, F.col("number"), F.col("value").alias("control"))
 
@@ -95,10 +97,12 @@ def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
         yield rows
 
 
-def _set_aside(rows: list[pa.RecordBatch], plan: Plan) -> tuple[list[pa.RecordBatch], pa.RecordBatch | None]:
-    """Return rows with the cells of bad ones taken out, and the bad ones with the reason.
+def _quarantine_rows(
+    rows: list[pa.RecordBatch], plan: Plan
+) -> tuple[list[pa.RecordBatch], pa.RecordBatch | None]:
+    """Return rows with nulls in place of quarantined ones, and the quarantined rows with their reasons.
 
-    A bad row keeps its place in the stream, so that it has a position; no rule applies to its nulls.
+    A quarantined row keeps its place in the stream, so that it has a position; no rule applies to its nulls.
     """
     batch = pa.concat_batches(rows)
     bad = pc.is_null(batch.column(plan.id))
@@ -106,13 +110,13 @@ def _set_aside(rows: list[pa.RecordBatch], plan: Plan) -> tuple[list[pa.RecordBa
         bad = pc.or_(bad, pc.is_valid(batch.column(plan.corrupt)))
     if not pc.any(bad).as_py():
         return rows, None
-    aside = batch.filter(bad).select(plan.schema.names)
-    aside = aside.append_column(QUARANTINE, reasons(aside, plan))
-    aside = aside.append_column(ROW, pc.indices_nonzero(bad))
+    quarantined = batch.filter(bad).select(plan.schema.names)
+    quarantined = quarantined.append_column(QUARANTINE, reasons(quarantined, plan))
+    quarantined = quarantined.append_column(ROW, pc.indices_nonzero(bad))
     columns = [
         batch.column(name)
         if name in plan.order_by
         else pc.if_else(bad, pa.scalar(None, batch.column(name).type), batch.column(name))
         for name in plan.cells
     ]
-    return [pa.RecordBatch.from_arrays(columns, names=list(plan.cells))], aside
+    return [pa.RecordBatch.from_arrays(columns, names=list(plan.cells))], quarantined

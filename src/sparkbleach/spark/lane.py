@@ -18,13 +18,14 @@ from ..engine.engine import Engine
 from ..engine.placement import Placement, Share
 from ..errors import ConfigError
 from ..rules.update import difference
+from ..schema_text import schema_from_text, schema_to_text
 from .blob import binary
 from .clean_blobs import ENGINE_THREADS, clean_blobs, repeat_blobs
-from .events import Event, Events, Ruled, schema_of, text_of
-from .garbage import settle
+from .events import AcceptsRules, Event, Events
+from .garbage import collect_garbage
 from .ingress import ArrowFunction
 from .plan import REPORT, Plan
-from .replica import Kind, keep, stored, take
+from .replica import ReplicaFactory, commit, load_replica, open_store
 from .state_store import Delta, Head
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
 LANE_SCHEMA = (
-    "lane int, number int, cells binary, rest binary, aside binary, repairs binary, control string, "
+    "lane int, number int, cells binary, rest binary, quarantined binary, repairs binary, control string, "
     f"{REPORT} string"
 )
 
@@ -41,23 +42,23 @@ _CHANGEABLE = ("rules", "updates", "control")
 
 
 class LaneEngine:
-    """The engine of a lane, as a machine whose state can be kept."""
+    """The engine of a lane as a replica: its state is in the state store."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def take_in(self, delta: Delta) -> None:
-        """Go through what was read in a micro-batch once more."""
-        events = Events(self.engine, delta.told["events"])
-        events.let_happen()  # also those of a micro-batch without tuples
-        repeat_blobs(self.engine, delta.blobs, tuple(delta.told["order_by"]), events)
+    def replay(self, delta: Delta) -> None:
+        """Process the delta of an earlier micro-batch again."""
+        events = Events(self.engine, delta.header["events"])
+        events.apply_due()  # also those of a micro-batch without tuples
+        repeat_blobs(self.engine, delta.blobs, tuple(delta.header["order_by"]), events)
 
     def snapshot_parts(self) -> tuple[bytes, list[NDArray[Any]]]:
         """Return all state."""
         return self.engine.snapshot_parts()
 
 
-_ENGINES = Kind(
+_ENGINES = ReplicaFactory(
     lambda head: LaneEngine(_new_engine(head.first, head.config)),
     lambda header, arrays: LaneEngine(Engine.restore_parts(header, arrays, threads=ENGINE_THREADS)),
 )
@@ -78,7 +79,7 @@ class Lane(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
-        self.state = stored(handle, "lane")
+        self.state = open_store(handle, "lane")
 
     def handleInputRows(  # noqa: N802 -- PySpark's name
         self,
@@ -97,7 +98,7 @@ class Lane(StatefulProcessor):
             sent = row
         if sent is not None:  # there is a report when all is done
             yield pd.DataFrame([sent | {REPORT: self.report}])
-        settle()
+        collect_garbage()
 
     def _rows(self, blobs: list[Any], records: list[ControlRecord], lane: int) -> Iterator[dict[str, Any]]:
         """Clean the tuples of a micro-batch, and yield what is sent on."""
@@ -110,12 +111,12 @@ class Lane(StatefulProcessor):
                 "number": number,
                 "cells": blob.cells if carries else None,
                 "rest": blob.rest,
-                "aside": blob.aside,
+                "quarantined": blob.quarantined,
                 "repairs": message and message.to_pybytes(),
                 "control": None,
             }
         if lane == 0:  # the others would tell the same
-            nothing = dict.fromkeys(("cells", "rest", "aside", "repairs"))
+            nothing = dict.fromkeys(("cells", "rest", "quarantined", "repairs"))
             for number, outcome in enumerate(self.outcomes, len(blobs)):
                 yield {"lane": lane, "number": number, **nothing, "control": outcome.to_json()}
 
@@ -131,8 +132,8 @@ class Lane(StatefulProcessor):
         begins = head is None
         if head is None:
             head = Head(str(uuid.uuid4()), _first(self.plan, lane), config_of(self.plan))
-        live = take(self.state, head, _ENGINES)
-        engine = live.machine.engine
+        cached = load_replica(self.state, head, _ENGINES)
+        engine = cached.replica.engine
         if self.plan.control:
             _prepare_for_updates()
         events = begin(self.plan, head, engine, records, begins=begins)
@@ -140,8 +141,8 @@ class Lane(StatefulProcessor):
         yield from clean_blobs(engine, cells, self.plan.order_by, events, meanwhile=write_blobs)
         position, head.position = head.position, engine.position
         head.config = config_of(self.plan)
-        told = {"order_by": list(self.plan.order_by), "events": events.happened}
-        keep(self.state, head, live, Delta(told, cells), self.plan.snapshot_bytes)
+        told = {"order_by": list(self.plan.order_by), "events": events.applied}
+        commit(self.state, head, cached, Delta(told, cells), self.plan.snapshot_bytes)
         self.outcomes = events.outcomes
         self.report = report(engine, engine.position - position, events.outcomes)
 
@@ -172,7 +173,7 @@ def _prepare_for_updates() -> None:
 
 
 def static_lane(plan: Plan) -> ArrowFunction:
-    """Return the lane of a static DataFrame: blobs come in order, and there is nothing to keep."""
+    """Return the lane of a static DataFrame: blobs come in order, and it keeps no state."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         engine: Engine | None = None
@@ -190,12 +191,12 @@ def static_lane(plan: Plan) -> ArrowFunction:
                     [
                         pa.array([lane], pa.int32()),
                         pa.array([number], pa.int32()),
-                        *(pa.array([row[name]], pa.binary()) for name in ("cells", "rest", "aside")),
+                        *(pa.array([row[name]], pa.binary()) for name in ("cells", "rest", "quarantined")),
                         binary(message),
                         pa.nulls(1, pa.string()),
                         pa.array([report(engine, engine.position)]),
                     ],
-                    names=["lane", "number", "cells", "rest", "aside", "repairs", "control", REPORT],
+                    names=["lane", "number", "cells", "rest", "quarantined", "repairs", "control", REPORT],
                 )
                 number += 1
 
@@ -219,7 +220,7 @@ def report_text(told: dict[str, Any]) -> str:
 def _new_engine(first: dict[str, Any], config: dict[str, Any]) -> Engine:
     """Return an engine with no state."""
     return Engine(
-        schema_of(first["schema"]),
+        schema_from_text(first["schema"]),
         first["rules"],
         window=Window(*config["window"]) if config["window"] else None,
         windowing=config["windowing"],
@@ -231,7 +232,7 @@ def _new_engine(first: dict[str, Any], config: dict[str, Any]) -> Engine:
 
 def _first(plan: Plan, lane: int) -> dict[str, Any]:
     share = {"lane": lane, "lanes": plan.placement.to_lists()} if plan.n_lanes > 1 else {}
-    return {"schema": text_of(plan.schema), "rules": [rule.to_dict() for rule in plan.rules], **share}
+    return {"schema": schema_to_text(plan.schema), "rules": [rule.to_dict() for rule in plan.rules], **share}
 
 
 def config_of(plan: Plan) -> dict[str, Any]:
@@ -248,7 +249,9 @@ def config_of(plan: Plan) -> dict[str, Any]:
     }
 
 
-def begin(plan: Plan, head: Head, engine: Ruled, records: Iterable[ControlRecord], *, begins: bool) -> Events:
+def begin(
+    plan: Plan, head: Head, engine: AcceptsRules, records: Iterable[ControlRecord], *, begins: bool
+) -> Events:
     """Let all take effect that comes before the first tuple of a micro-batch; return the events.
 
     Args:
@@ -264,12 +267,12 @@ def begin(plan: Plan, head: Head, engine: Ruled, records: Iterable[ControlRecord
     events = Events(engine, config_of(plan)["updates"], plan)
     changed = _go_on(plan, head, engine, events)
     if begins or changed or not head.config.get("control"):
-        events.start()
-    events.obey(records)
+        events.note_start()
+    events.apply_records(records)
     return events
 
 
-def _go_on(plan: Plan, head: Head, engine: Ruled, events: Events) -> bool:
+def _go_on(plan: Plan, head: Head, engine: AcceptsRules, events: Events) -> bool:
     """Bring the engine to the rules and the schema that are given now; return whether that changed it.
 
     Raises:
@@ -299,13 +302,13 @@ def _go_on(plan: Plan, head: Head, engine: Ruled, events: Events) -> bool:
     n_before = sum(change["op"] != "add" for change in changes)
     between: list[Event] = []
     if plan.schema != engine.schema:
-        between.append({"at": engine.position, "op": "schema", "schema": text_of(plan.schema)})
+        between.append({"at": engine.position, "op": "schema", "schema": schema_to_text(plan.schema)})
     for change in [*changes[:n_before], *between]:
-        events.happen(change)
+        events.apply(change)
     if isinstance(engine, Engine):
         _adopt_placement(plan, engine, events)
     for change in changes[n_before:]:
-        events.happen(change)
+        events.apply(change)
     return bool(changes or between)
 
 
@@ -330,7 +333,7 @@ def _adopt_placement(plan: Plan, engine: Engine, events: Events) -> None:
                 "or begin with a new checkpoint"
             )
     if after != before:
-        events.happen({"at": engine.position, "op": "lanes", "lanes": after.to_lists()})
+        events.apply({"at": engine.position, "op": "lanes", "lanes": after.to_lists()})
 
 
 def _lanes_told(placement: Placement, attribute: str) -> str:

@@ -1,8 +1,8 @@
-"""Deterministic machines whose state is in Spark's state store: the lane's engine, the paper's workers.
+"""Deterministic objects whose state is in Spark's state store: the lane's engine, the paper's workers.
 
-Between micro-batches a machine stays in the Python worker. What it is worth is told by its token: if the
-store's head has the same one, the machine is what the store would rebuild; if the store has gone on from
-there, it is brought up to date; else it is rebuilt.
+Between micro-batches a replica stays cached in the Python worker, with the token of its state. If the head of
+the store has the same token, the replica is current. If an earlier delta has it, the later deltas are
+replayed. Otherwise the replica is rebuilt from the store.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
-from .state_store import ChunkedSnapshot, Delta, Head, MachineState, Saved
+from .state_store import ChunkedSnapshot, Delta, Head, ReplicaStore, Saved
 
 #: not as text, which Spark would parse in each micro-batch
 _KEY = (
@@ -28,137 +28,139 @@ _KEY = (
 )
 _DATA = StructType().add("data", BinaryType(), nullable=False)
 
-#: of how many queries a worker keeps all machines
-_LIVE_MAX = 8
-#: a micro-batch writes this much of a snapshot, or this multiple of its own delta: enough to end in time
+#: of how many queries a worker caches all replicas
+_QUERIES_MAX = 8
+#: a micro-batch writes this much of a snapshot, or this multiple of its own delta if that is more
 _SNAPSHOT_BYTES_PER_BATCH = 1 << 19
 _SNAPSHOT_BYTES_PER_DELTA_BYTE = 4
 
 
-class Machine(Protocol):
-    """What can be kept: the same deltas always lead it to the same state."""
+class Replica(Protocol):
+    """A deterministic object: the same deltas always lead to the same state."""
 
-    def take_in(self, delta: Delta) -> None:
-        """Go through what was read in a micro-batch once more."""
+    def replay(self, delta: Delta) -> None:
+        """Process the delta of an earlier micro-batch again."""
 
     def snapshot_parts(self) -> tuple[bytes, list[NDArray[Any]]]:
-        """Return all state: a header in UTF-8, and arrays that share nothing with the machine."""
+        """Return all state: a header in UTF-8, and arrays that share nothing with the replica."""
 
 
-M = TypeVar("M", bound=Machine)
+R = TypeVar("R", bound=Replica)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[M]):
-    """How machines of a kind are made.
+class ReplicaFactory(Generic[R]):
+    """Makes replicas.
 
     Attributes:
-        new: Returns one with no state, as the head says it began.
-        restore: Returns one from the parts of its snapshot.
+        new: Returns a replica without state, from what the head says of the beginning.
+        restore: Returns a replica from the parts of its snapshot.
     """
 
-    new: Callable[[Head], M]
-    restore: Callable[[bytes, list[NDArray[Any]]], M]
+    new: Callable[[Head], R]
+    restore: Callable[[bytes, list[NDArray[Any]]], R]
 
 
 @dataclass(slots=True)
-class Live(Generic[M]):
-    """A machine that is alive in this worker.
+class CachedReplica(Generic[R]):
+    """A replica in the memory of this Python worker.
 
     Attributes:
-        machine: It.
-        sequence: The last delta that it has taken in.
+        replica: The replica.
+        sequence: The last delta that it has processed.
         token: Names its state.
-        snapshot: A snapshot that is being written.
+        snapshot: A snapshot of it that is being written.
     """
 
-    machine: M
+    replica: R
     sequence: int
     token: str
     snapshot: ChunkedSnapshot | None = None
 
 
-#: by stream: the machines in this worker, the last used one last
-_live: OrderedDict[str, Live[Any]] = OrderedDict()
+#: by stream, the most recently used last
+_cached: OrderedDict[str, CachedReplica[Any]] = OrderedDict()
 
 
-def stored(handle: StatefulProcessorHandle, name: str) -> MachineState:
-    """Declare the state of a machine to Spark."""
-    return MachineState(handle.getMapState(name, _KEY, _DATA))
+def open_store(handle: StatefulProcessorHandle, name: str) -> ReplicaStore:
+    """Declare the state of a replica to Spark."""
+    return ReplicaStore(handle.getMapState(name, _KEY, _DATA))
 
 
-def take(state: MachineState, head: Head, kind: Kind[M]) -> Live[M]:
-    """Return the machine as the head says it is: the one in this worker, or one rebuilt from the store.
+def load_replica(state: ReplicaStore, head: Head, factory: ReplicaFactory[R]) -> CachedReplica[R]:
+    """Return the replica in the state that the head names: the cached one, or one rebuilt from the store.
 
-    It is neither here nor there until `keep` is called: a failure does not leave it behind.
+    It leaves the cache until `commit` puts it back, so that a failure does not leave a changed replica there.
     """
-    live: Live[M] | None = _live.pop(head.stream, None)
-    if live and live.sequence <= head.sequence:
-        token = head.token if live.sequence == head.sequence else state.token(live.sequence)
-        if token != live.token:
-            live = None
+    cached: CachedReplica[R] | None = _cached.pop(head.stream, None)
+    if cached and cached.sequence <= head.sequence:
+        token = head.token if cached.sequence == head.sequence else state.token(cached.sequence)
+        if token != cached.token:
+            cached = None
     else:
-        live = None
-    if live is None:
+        cached = None
+    if cached is None:
         if head.snapshot:
-            live = Live(kind.restore(*state.read_snapshot(head.snapshot)), head.snapshot.sequence, "")
+            cached = CachedReplica(
+                factory.restore(*state.read_snapshot(head.snapshot)), head.snapshot.sequence, ""
+            )
         else:
-            live = Live(kind.new(head), 0, "")
-    while live.sequence < head.sequence:
-        delta = state.read_delta(live.sequence + 1)
-        live.machine.take_in(delta)
-        live.sequence += 1
-        live.token = delta.token
-    return live
+            cached = CachedReplica(factory.new(head), 0, "")
+    while cached.sequence < head.sequence:
+        delta = state.read_delta(cached.sequence + 1)
+        cached.replica.replay(delta)
+        cached.sequence += 1
+        cached.token = delta.token
+    return cached
 
 
-def keep(
-    state: MachineState,
+def commit(
+    state: ReplicaStore,
     head: Head,
-    live: Live[M],
+    cached: CachedReplica[R],
     delta: Delta,
     snapshot_bytes: int,
-    machines: int = 1,
+    n_replicas: int = 1,
 ) -> None:
-    """Store what a machine has read in a micro-batch, and keep the machine in this worker.
+    """Store what a replica has read in a micro-batch, and cache the replica in this worker.
 
     Args:
         state: The store.
-        head: Where the machine was.
-        live: The machine; it has taken the delta in.
-        delta: What it has read; its blobs are in the store by now.
-        snapshot_bytes: How many bytes of deltas make a snapshot worth its while, at least.
-        machines: How many machines the query has.
+        head: Where the replica was before the micro-batch.
+        cached: The replica, which has processed the delta.
+        delta: What it has read; its blobs are already in the store.
+        snapshot_bytes: A snapshot begins after this many bytes of deltas, at the earliest.
+        n_replicas: How many replicas the query has.
     """
     state.write_delta(head, delta)
-    _write_snapshot(state, head, live, sum(map(len, delta.blobs)), snapshot_bytes)
+    _write_snapshot(state, head, cached, sum(map(len, delta.blobs)), snapshot_bytes)
     state.delete_some(head)
     state.write_head(head)
-    live.sequence, live.token = head.sequence, head.token
-    _live[head.stream] = live
-    while len(_live) > _LIVE_MAX * machines:
-        _live.popitem(last=False)
+    cached.sequence, cached.token = head.sequence, head.token
+    _cached[head.stream] = cached
+    while len(_cached) > _QUERIES_MAX * n_replicas:
+        _cached.popitem(last=False)
 
 
 def _write_snapshot(
-    state: MachineState, head: Head, live: Live[Any], delta_bytes: int, least_bytes: int
+    state: ReplicaStore, head: Head, cached: CachedReplica[Any], delta_bytes: int, least_bytes: int
 ) -> None:
-    """Begin a snapshot when the deltas have grown long, and write some of one that was begun."""
+    """Begin a snapshot when there are many bytes of deltas, and write some chunks of the current one."""
     budget = max(_SNAPSHOT_BYTES_PER_BATCH, _SNAPSHOT_BYTES_PER_DELTA_BYTE * delta_bytes)
     due = head.delta_bytes >= max(least_bytes, head.snapshot.bytes if head.snapshot else 0)
-    if head.begun and not (live.snapshot and live.snapshot.begun == head.begun):
-        # Another worker has begun it. Begin anew, and write all of it: this worker may not be asked again.
+    if head.begun and not (cached.snapshot and cached.snapshot.begun == head.begun):
+        # Another worker has begun it. Begin again, and write all of it: this worker may get no next task.
         head.garbage.append(head.begun)
         head.begun = None
         due, budget = True, sys.maxsize
     if head.begun is None:
-        live.snapshot = None
+        cached.snapshot = None
         if not due:
             return
         head.begun = (head.sequence, 0)
         head.delta_bytes = 0
-        live.snapshot = ChunkedSnapshot(head.sequence, *live.machine.snapshot_parts())
-    snapshot = live.snapshot
+        cached.snapshot = ChunkedSnapshot(head.sequence, *cached.replica.snapshot_parts())
+    snapshot = cached.snapshot
     assert snapshot is not None  # noqa: S101 -- what the lines above are for
     for chunk in snapshot.chunks:
         state.write_chunk(*snapshot.begun, chunk)
@@ -171,4 +173,4 @@ def _write_snapshot(
         head.garbage.append((head.snapshot.sequence, head.snapshot.chunks))
     head.snapshot = Saved(head.begun[0], snapshot.n_chunks, snapshot.n_bytes)
     head.first_kept = head.begun[0] + 1
-    head.begun = live.snapshot = None
+    head.begun = cached.snapshot = None

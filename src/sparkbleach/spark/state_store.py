@@ -1,6 +1,6 @@
-"""The state of a machine in Spark's state store.
+"""The state of a replica in Spark's state store.
 
-The head says where the machine is. A delta is what it read in one micro-batch: a machine is
+The head says where the replica is. A delta is what it read in one micro-batch: a replica is
 deterministic, so a snapshot and the deltas after it rebuild it. Writing is spread: a snapshot is written in
 chunks over many micro-batches, and what it makes superfluous is deleted in the same way.
 """
@@ -58,15 +58,15 @@ class Saved:
 
 @dataclass(slots=True)
 class Head:
-    """Where a machine is.
+    """Where a replica is.
 
     Attributes:
         stream: Names the stream, for good.
         sequence: The number of the last delta.
-        token: Names the state after it: a machine with this token has exactly this state.
+        token: Names the state after it: a replica with this token has exactly this state.
         position: Where the next tuple will be.
-        first: With what the machine began: for a lane, the schema and the rules.
-        config: The options and rules given when the machine last ran.
+        first: With what the replica began: for a lane, the schema and the rules.
+        config: The options and rules given when the replica last ran.
         snapshot: The newest whole snapshot, if there is one.
         begun: The sequence number and the chunks so far of one that is being written.
         delta_bytes: The bytes of the deltas after the newest snapshot, begun or whole.
@@ -91,21 +91,21 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What a machine read in one micro-batch.
+    """What a replica read in one micro-batch.
 
     Attributes:
-        told: What it has to know of the blobs, fit for JSON.
+        header: What the replica must know about the blobs, as JSON values.
         blobs: The data.
         token: Names the state after it.
     """
 
-    told: dict[str, Any]
+    header: dict[str, Any]
     blobs: list[bytes]
     token: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
-class MachineState:
-    """Reads and writes the state of a machine.
+class ReplicaStore:
+    """Reads and writes the state of a replica.
 
     All is in one map, because each state variable costs some ten milliseconds per micro-batch to set up. Its
     keys are the kind of entry, the sequence number of a delta or snapshot, and the part of it; part 0 of each
@@ -119,7 +119,7 @@ class MachineState:
         self._entries = entries
 
     def read_head(self) -> Head | None:
-        """Return where the machine is; None if it has not begun.
+        """Return where the replica is; None if it has not begun.
 
         Raises:
             SnapshotError: If another release wrote it.
@@ -143,7 +143,7 @@ class MachineState:
         )
 
     def write_head(self, head: Head) -> None:
-        """Store where the machine is."""
+        """Store where the replica is."""
         self._put(_HEAD, json.dumps({"format": FORMAT_VERSION, **asdict(head)}).encode())
 
     def write_blobs(self, head: Head, blobs: list[bytes]) -> None:
@@ -156,7 +156,7 @@ class MachineState:
         head.sequence += 1
         head.token = delta.token
         parts = [len(blob) for blob in delta.blobs]
-        header = {"token": delta.token, **delta.told, "parts": parts}
+        header = {"token": delta.token, **delta.header, "parts": parts}
         self._put((_DELTA, head.sequence, 0), json.dumps(header).encode())
         head.delta_bytes += sum(parts)
 
@@ -237,10 +237,10 @@ class MachineState:
 
 
 class ChunkedSnapshot:
-    """A snapshot of a machine as it is now, to be written bit by bit while the machine goes on.
+    """A snapshot of a replica as it is now, to be written bit by bit while the replica goes on.
 
     Args:
-        sequence: The last delta that the machine has taken in.
+        sequence: The last delta that the replica has taken in.
         header: Its header.
         arrays: Its arrays.
 

@@ -19,7 +19,7 @@ from ...paper.messages import CLAIMS, PROPOSALS
 from ...paper.tally import Tally
 from ...paper.topology import uncollected
 from ..blob import unpack
-from ..garbage import settle
+from ..garbage import collect_garbage
 from ..lane import report_text
 from ..plan import REPORT as REPORT_COLUMN
 from ..plan import Plan
@@ -64,13 +64,13 @@ class AggregatorOperator(StatefulProcessor):
                     "number": [blob.number],
                     "cells": [blob.data],
                     "rest": [blob.rest],
-                    "aside": [blob.aside],
+                    "quarantined": [blob.quarantined],
                     "repairs": [message and message.to_pybytes()],
                     "control": [None],
                     REPORT_COLUMN: [report],
                 }
             )
-        nothing = {name: [None] for name in ("cells", "rest", "aside", "repairs")}
+        nothing = {name: [None] for name in ("cells", "rest", "quarantined", "repairs")}
         for row in came.get(OUTCOME, ()):
             yield pd.DataFrame(
                 {
@@ -81,7 +81,7 @@ class AggregatorOperator(StatefulProcessor):
                     REPORT_COLUMN: [report],
                 }
             )
-        settle()
+        collect_garbage()
 
     def process(self, came: dict[str, list[Any]], blobs: list[Row]) -> tuple[list[pa.Buffer | None], str]:
         """Decide on the cells of a micro-batch; return the repairs of each blob, and the report."""

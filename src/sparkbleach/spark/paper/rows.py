@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...paper.messages import Envelope, read, written
-from ..garbage import settle
+from ..garbage import collect_garbage
 from ..ingress import ArrowFunction
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ KEY = "key"
 
 ROW_SCHEMA = (
     "stage string, worker int, kind string, attribute string, data binary, number int, rest binary, "
-    "aside binary, positions binary, note string"
+    "quarantined binary, positions binary, note string"
 )
 
 
@@ -54,7 +54,7 @@ class Row(NamedTuple):
         data: Messages, or the cells of a blob, as an Arrow stream.
         number: Of a blob or an outcome: its place in the micro-batch.
         rest: Of a blob: the columns that no rule reads.
-        aside: Of a blob: the rows that were set aside.
+        quarantined: Of a blob: the quarantined rows.
         positions: Of a blob: where its tuples are in the stream; null if one after the other.
         note: Anything else, as JSON.
     """
@@ -66,7 +66,7 @@ class Row(NamedTuple):
     data: bytes | None = None
     number: int = 0
     rest: bytes | None = None
-    aside: bytes | None = None
+    quarantined: bytes | None = None
     positions: bytes | None = None
     note: str | None = None
 
@@ -124,6 +124,6 @@ def stateless(stage: str, process: Callable[[list[Row]], list[Row]]) -> ArrowFun
         sent = process(mine) if mine else []
         if sent:
             yield batch_of(sent)
-        settle()
+        collect_garbage()
 
     return run

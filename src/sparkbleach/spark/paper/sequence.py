@@ -19,13 +19,13 @@ from ...paper.messages import CLOCK, Clock, Envelope
 from ...paper.sequencer import Sequencer
 from ...paper.topology import PaperTopology
 from ...rules.active import RuleSet
+from ...schema_text import schema_from_text, schema_to_text
 from ..blob import unpack
 from ..clean_blobs import order_of
-from ..events import schema_of, text_of
-from ..garbage import settle
+from ..garbage import collect_garbage
 from ..lane import arrived, begin, config_of
 from ..plan import Plan
-from ..replica import stored
+from ..replica import open_store
 from ..state_store import Head
 from .parts import note_of, rules_of
 from .rows import (
@@ -75,7 +75,7 @@ class SequencerOperator(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
-        self.state = stored(handle, "sequencer")
+        self.state = open_store(handle, "sequencer")
 
     def handleInputRows(  # noqa: N802 -- PySpark's name
         self,
@@ -91,11 +91,11 @@ class SequencerOperator(StatefulProcessor):
             note = note_of(first, [one for one in done.segments if one[0] <= last and one[1] > first])
             given = positions.tobytes() if self.plan.order_by else None
             row = Row(
-                INGRESS_ROUTER, number, BLOB, "", blob.cells, number, blob.rest, blob.aside, given, note
+                INGRESS_ROUTER, number, BLOB, "", blob.cells, number, blob.rest, blob.quarantined, given, note
             )
             yield frame_of([row])
         yield frame_of([*self._ticks(done.clock), *_told(done, len(blobs))])
-        settle()
+        collect_garbage()
 
     def process(self, cells: Sequence[bytes], records: Sequence[ControlRecord] = ()) -> Sequenced:
         """Let control records take effect, count the tuples of a micro-batch, and store how far it is."""
@@ -105,14 +105,14 @@ class SequencerOperator(StatefulProcessor):
         if head is None:
             rules = RuleSet(plan.schema, plan.rules)
             head = Head(str(uuid.uuid4()), _saved(rules), config_of(plan))
-        known = rules_of(schema_of(head.first["schema"]), head.first["rules"])
+        known = rules_of(schema_from_text(head.first["schema"]), head.first["rules"])
         sequencer = Sequencer(known.copy(), head.position)
         events = begin(plan, head, sequencer, records, begins=begins)
         positions = _positions(cells, plan.order_by, sequencer.position)
         last = sequencer.position + sum(part.size for part in positions)
         segments = []
         while sequencer.position < last:
-            events.let_happen()
+            events.apply_due()
             end = last if events.next_at is None else min(events.next_at, last)
             segments.append((sequencer.position, end, _saved(sequencer.rule_set)["rules"]))
             sequencer.position = end
@@ -154,7 +154,7 @@ def _told(done: Sequenced, number: int) -> list[Row]:
 
 
 def _saved(rules: RuleSet) -> dict[str, Any]:
-    return {"schema": text_of(rules.schema), "rules": json.dumps(rules.save())}
+    return {"schema": schema_to_text(rules.schema), "rules": json.dumps(rules.save())}
 
 
 def _positions(cells: Sequence[bytes], order_by: tuple[str, ...], first: int) -> list[NDArray[np.int64]]:

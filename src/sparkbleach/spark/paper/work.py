@@ -15,9 +15,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from ...paper.messages import Envelope, read, written
 from ...paper.repair_worker import RepairWorker
 from ...paper.topology import PaperTopology, Worker, uncollected
-from ..garbage import settle
+from ..garbage import collect_garbage
 from ..lanes import spread_keys
-from ..replica import Kind, keep, stored, take
+from ..replica import ReplicaFactory, commit, load_replica, open_store
 from ..state_store import Delta, Head
 from .rows import (
     AGGREGATOR,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
 
-class KeptWorker:
-    """A worker, as a machine whose state can be kept."""
+class WorkerReplica:
+    """A worker as a replica: its state is in the state store."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -50,9 +50,9 @@ class KeptWorker:
         with uncollected():
             return self.worker.process(envelopes)
 
-    def take_in(self, delta: Delta) -> None:
+    def replay(self, delta: Delta) -> None:
         """Take in the messages of a micro-batch once more."""
-        kinds = delta.told["envelopes"]
+        kinds = delta.header["envelopes"]
         self.process(
             Envelope(kind, 0, attribute, read(data))
             for (kind, attribute), data in zip(kinds, delta.blobs, strict=True)
@@ -65,7 +65,7 @@ class KeptWorker:
             np.frombuffer(written(batch), np.uint8) for batch in saved.values()
         ]
 
-    def restore(self, header: bytes, arrays: list[NDArray[Any]]) -> KeptWorker:
+    def restore(self, header: bytes, arrays: list[NDArray[Any]]) -> WorkerReplica:
         """Go on from the parts of a snapshot."""
         batches = [read(pa.py_buffer(array)) for array in arrays]
         self.worker.load(dict(zip(json.loads(header), batches, strict=True)))
@@ -90,7 +90,7 @@ class WorkerOperator(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
-        self.state = stored(handle, "worker")
+        self.state = open_store(handle, "worker")
 
     def handleInputRows(  # noqa: N802 -- PySpark's name
         self,
@@ -109,25 +109,25 @@ class WorkerOperator(StatefulProcessor):
             sent = self.process(spread_keys(self.workers).index(key[0]), mine)
             if sent:
                 yield frame_of(sent)
-        settle()
+        collect_garbage()
 
     def process(self, number: int, rows: Sequence[Any]) -> list[Row]:
         """Have a worker take in its messages, and store them; return what it sends."""
         rows = in_order(rows)
         head = self.state.read_head() or Head(str(uuid.uuid4()), {}, {})
-        kind = Kind(
+        factory = ReplicaFactory(
             lambda _: self._new_worker(),
             lambda header, arrays: self._new_worker().restore(header, arrays),
         )
-        live = take(self.state, head, kind)
-        sent = live.machine.process(
+        cached = load_replica(self.state, head, factory)
+        sent = cached.replica.process(
             [Envelope(row.kind, number, row.attribute, read(row.data)) for row in rows]
         )
         told = {"envelopes": [[row.kind, row.attribute] for row in rows]}
         delta = Delta(told, [row.data for row in rows])
         self.state.write_blobs(head, delta.blobs)
-        keep(self.state, head, live, delta, self.snapshot_bytes, self.topology.machines)
-        return self._addressed(number, rows, sent, live.machine.worker)
+        commit(self.state, head, cached, delta, self.snapshot_bytes, self.topology.n_replicas)
+        return self._addressed(number, rows, sent, cached.replica.worker)
 
     def close(self) -> None:
         """Do nothing: the worker stays."""
@@ -144,10 +144,10 @@ class WorkerOperator(StatefulProcessor):
         told = Row(AGGREGATOR, 0, COUNTS, note=json.dumps(counts))
         return [told, *(addressed(AGGREGATOR, envelope) for envelope in sent)]
 
-    def _new_worker(self) -> KeptWorker:
+    def _new_worker(self) -> WorkerReplica:
         make: dict[str, Callable[[], Worker]] = {
             DETECT: self.topology.detect_worker,
             LINK: self.topology.link_worker,
             REPAIR: self.topology.repair_worker,
         }
-        return KeptWorker(make[self.stage]())
+        return WorkerReplica(make[self.stage]())
