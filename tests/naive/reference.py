@@ -1,8 +1,8 @@
 """The semantics, as slowly and as plainly as they can be written.
 
-Dictionaries and loops over everything, straight from the page of semantics; nothing of the package is
-imported. Each step below carries the words of the page that it implements. Whatever the kernel does must
-equal what this does.
+Dictionaries and loops over everything, straight from docs/semantics.md; nothing of the package is imported.
+Each step below carries the words of the page that it implements. Whatever the kernel does must equal what
+this does.
 """
 
 from __future__ import annotations
