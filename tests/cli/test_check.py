@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Run
+from tests.support.commands import Run
 
 
 def test_a_trial_writes_nothing(run: Run, rules: Path, tmp_path: Path) -> None:

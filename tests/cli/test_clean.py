@@ -16,8 +16,7 @@ from pyspark.sql import SparkSession
 
 from sparkbleach import Engine, load_rules
 from sparkbleach.cli import files
-
-from .conftest import Run, read_csv
+from tests.support.commands import Run, read_csv
 
 SCHEMA = "id INT, zip INT, city STRING"
 HEADER = "id,zip,city\n"

@@ -7,8 +7,7 @@ import re
 from sparkbleach.cli.shopping import RULES, shopping
 from sparkbleach.evaluate.measures import dirty_ratios, ratio
 from sparkbleach.rules.rule import Rule
-
-from .conftest import Run
+from tests.support.commands import Run
 
 
 def test_demo(run: Run) -> None:

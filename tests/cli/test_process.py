@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import read_csv
+from tests.support.commands import read_csv
 
 COMMAND = (sys.executable, "-m", "sparkbleach.cli")
 

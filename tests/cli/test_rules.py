@@ -12,8 +12,7 @@ from typer.testing import CliRunner, Result
 from sparkbleach.cli import app
 from sparkbleach.control.rule_log import DirectoryLog, Outcome
 from sparkbleach.schema_text import schema_to_text
-
-from .conftest import Run, read_csv
+from tests.support.commands import Run, read_csv
 
 SCHEMA = pa.schema([("id", pa.int32()), ("zip", pa.int32()), ("city", pa.string())])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .conftest import Run, read_csv
+from tests.support.commands import Run, read_csv
 
 SCHEMA = "id INT, zip INT, city STRING"
 DIRTY = "id,zip,city\n1,75001,Paris\n2,75001,Paris\nx,75001,Rome\n3,75001,Pariss\n"

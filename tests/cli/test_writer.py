@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 from sparkbleach import ConfigError
 from sparkbleach.spark.clean import clean
 from sparkbleach.spark.files.writer import Writer
-
-from .conftest import read_csv
+from tests.support.commands import read_csv
 
 
 def test_a_batch_written_again_replaces_its_first_attempt(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,8 @@ from sparkbleach import RuleError, load_rules
 from sparkbleach.evaluate.dirt import Kind
 from sparkbleach.evaluate.experiments import EXPERIMENTS
 from tests.support.commands import run_commands
+from tests.support.documents import ROOT, blocks, is_set_up, working_directory
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 DOCUMENTS = [
     "README.md",
@@ -24,12 +22,6 @@ DOCUMENTS = [
     "CONTRIBUTING.md",
     *(f"docs/{p.name}" for p in DOCS.glob("*.md")),
 ]
-BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
-
-
-def blocks(document: str) -> list[tuple[str, str]]:
-    """Return the fenced blocks of a document: language and text."""
-    return BLOCK.findall((ROOT / document).read_text())
 
 
 #: those with examples in Python; docs/kafka.md needs a broker and has a test of its own
@@ -84,26 +76,6 @@ def test_commands_of_the_evaluation_work(tmp_path: Path) -> None:
     assert (here / "evaluation" / "report.html").exists()
     text = (ROOT / document).read_text()
     assert all(f"`{name}`" in text for name in (*EXPERIMENTS, *Kind))
-
-
-@contextlib.contextmanager
-def working_directory(spark: SparkSession, directory: Path) -> Iterator[None]:
-    """Let relative paths of this process and of its JVM begin at a directory."""
-    path = spark._jvm.org.apache.hadoop.fs.Path  # type: ignore[union-attr]
-    files = path(str(directory)).getFileSystem(spark._jsc.hadoopConfiguration())
-    before = files.getWorkingDirectory()
-    files.setWorkingDirectory(path(str(directory)))
-    try:
-        with contextlib.chdir(directory):
-            yield
-    finally:
-        files.setWorkingDirectory(before)
-        spark.conf.set("spark.sql.shuffle.partitions", "1")  # an example of lanes changes it
-
-
-def is_set_up(code: str) -> bool:
-    """Tell whether commands set the project up: the tests run in what they make."""
-    return "make " in code or "pip install" in code
 
 
 def test_the_yaml_example_loads(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from sparkbleach.kafka import Broker, Topic
 from sparkbleach.kafka.client import read
-from tests.docs.test_documents import blocks, is_set_up, working_directory
 from tests.support.commands import run_commands
+from tests.support.documents import blocks, is_set_up, working_directory
 
 
 def test_the_examples_work(

@@ -11,10 +11,8 @@ import pytest
 
 from sparkbleach.kafka import Broker
 from sparkbleach.kafka.client import number_of_partitions, read, size
-from tests.cli.conftest import Run
-from tests.cli.conftest import run as run
-from tests.conftest import unmeasured
-from tests.spark.test_crash import kill_tree
+from tests.support.commands import Run
+from tests.support.processes import kill_tree, unmeasured_environment
 from tests.support.records import COLUMNS, DDL, audit_rows, new_topic, origin, rows, send, values
 from tests.support.streams import cleaned_by_engine, tuples
 
@@ -45,7 +43,7 @@ def test_a_killed_cleaner_goes_on(broker: Broker, tmp_path: Path, rules: Path) -
         "--output", str(output), "--id", "id", "--schema", DDL, "--no-window", "--records-per-batch", "200",
         "--checkpoint", str(tmp_path / "checkpoint"), "--master", "local[2]",
     ]  # fmt: skip
-    environment = {**unmeasured(), "PYSPARK_PYTHON": sys.executable}
+    environment = {**unmeasured_environment(), "PYSPARK_PYTHON": sys.executable}
 
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen([*command, "--follow"], env=environment, stdout=log, stderr=log)  # noqa: S603

@@ -15,7 +15,7 @@ from sparkbleach import ConfigError, RuleController, clean, open_log
 from sparkbleach.kafka import Broker, Topic, TopicLog, TopicWriter, read_topic, topic_order
 from sparkbleach.kafka.client import read, size
 from sparkbleach.rules.update import RuleUpdate
-from tests.conftest import NIGHTLY
+from tests.support.profiles import NIGHTLY
 from tests.support.records import COLUMNS, DDL, RULES, audit_rows, new_topic, origin, rows, send, values
 from tests.support.streams import WINDOW, cleaned_by_engine, tuples
 

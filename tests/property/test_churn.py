@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from sparkbleach import Engine, Window
-from tests.conftest import NIGHTLY
-from tests.property.test_simulation import KEYS, TYPES, rule_pair
 from tests.support.cases import Case, Pair
+from tests.support.profiles import NIGHTLY
+from tests.support.simulation import KEYS, TYPES, rule_pair
 
 N_TUPLES, N_UPDATES = (200_000, 200) if NIGHTLY else (3_000, 40)
 BATCH = 25

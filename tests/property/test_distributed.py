@@ -14,14 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Engine, Rule, RuleError, SchemaError, Window
-from sparkbleach.evaluate.bench.stream import dirty_batches
-from sparkbleach.evaluate.sales import RULES, SCHEMA
+from sparkbleach.evaluate.dirt import paper_errors
+from sparkbleach.evaluate.sales import SCHEMA, SalesStream
+from sparkbleach.evaluate.spoil import spoil
 from sparkbleach.paper.in_process import DistributedEngine
 from sparkbleach.paper.messages import Envelope
 from sparkbleach.rules.update import RuleUpdate
 from tests.naive.reference import NaiveAttribute, NaiveRule
-from tests.property.test_simulation import simulate
-from tests.support.cases import Case, Pair, cases
+from tests.support.cases import Case, Pair, as_live, cases
+from tests.support.sales import SALES_RULES
+from tests.support.simulation import simulate
 
 EXACT = ("basic", "dr", "hinge")
 TOPOLOGIES = st.fixed_dictionaries(
@@ -34,11 +36,11 @@ class DistributedPair(Pair):
 
     def __init__(self, case: Case, **topology: Any) -> None:
         self.topology = topology
-        super().__init__(replace(case, rules=[live(*pair) for pair in case.rules]))
+        super().__init__(replace(case, rules=[as_live(*pair) for pair in case.rules]))
 
     def step(self, step: Any) -> None:
         """Do the same with both; rules that would be shadow rules are live here."""
-        super().step(("add", live(*step[1])) if step[0] == "add" else step)
+        super().step(("add", as_live(*step[1])) if step[0] == "add" else step)
 
     def new_engine(self, **options: Any) -> DistributedEngine:
         """Return an engine that has seen nothing."""
@@ -57,11 +59,6 @@ class DistributedPair(Pair):
         if not self.engine.sequencer.deletions:  # which workers hear of with the next micro-batch
             for attribute, state in self.reference.states.items():
                 check_state(self.engine, attribute, state)
-
-
-def live(rule: Rule, naive: NaiveRule) -> tuple[Rule, NaiveRule]:
-    """Return a rule and its naive twin as live rules."""
-    return rule.with_mode("live"), replace(naive, shadow=False)
 
 
 def check_state(engine: DistributedEngine, attribute: str, state: NaiveAttribute) -> None:
@@ -160,7 +157,7 @@ def test_updates_within_a_micro_batch(
                         1
                     ].to_pylist()
                 case ("add", pair_of_rules):
-                    rule, _ = live(*pair_of_rules)
+                    rule, _ = as_live(*pair_of_rules)
                     updates.append(RuleUpdate(position, rule=rule))
                     pair.engine.add_rule(rule)
                 case ("delete", which) if pair.engine.rules:
@@ -338,7 +335,7 @@ def test_ir_hears_of_a_link_one_micro_batch_late(coordination: str) -> None:
 @pytest.mark.parametrize("coordination", EXACT)
 def test_equals_the_engine_on_a_stream_like_the_papers(coordination: str) -> None:
     """Eight rules, two of them added and one deleted on the way, over several windows: the same audit."""
-    rules = {id: Rule.parse(text, id) for id, text in RULES.items()}
+    rules = {rule.id: rule for rule in SALES_RULES}
     first = [rule for id, rule in rules.items() if id not in ("r6", "r7")]
     window = Window.tuples(1_000, slide=500)
     engine = Engine(SCHEMA, first, id="id", window=window)
@@ -351,7 +348,9 @@ def test_equals_the_engine_on_a_stream_like_the_papers(coordination: str) -> Non
         detect_workers=2,
         repair_workers=3,
     )
-    for number, batch in enumerate(dirty_batches(4_000, 800, seed=3)):
+    sales = pa.Table.from_batches([SalesStream(3).batch(4_000)])
+    dirty = spoil(sales, paper_errors(SALES_RULES, 0.1), seed=3).dirty.combine_chunks()
+    for number, batch in enumerate(dirty.to_batches(max_chunksize=800)):
         for one in (engine, distributed):
             if number == 2:
                 one.delete_rule("r5")

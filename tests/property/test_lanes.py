@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from sparkbleach import Engine, Rule, RuleError, RuleWarning
 from sparkbleach.engine.audit import audit_batch, in_schema_order, replace_cells
 from sparkbleach.engine.placement import Placement, Share, place
-from tests.property.test_simulation import simulate
-from tests.support.cases import Case, Pair, cases
+from tests.support.cases import Case, Pair, cases, count_rules
 from tests.support.invariants import check_invariants
+from tests.support.simulation import simulate
 
 
 class Lanes:
     """Engines that share the work, taken for one."""
 
     def __init__(self, n_lanes: int, rules: list[Rule], schema: pa.Schema, **options: Any) -> None:
-        placement = place(n_rules(rules), n_lanes)
+        placement = place(count_rules(rules), n_lanes)
         self.schema = schema
         self.lanes = [
             Engine(schema, rules, share=Share(placement, lane), **options) for lane in range(n_lanes)
@@ -116,11 +116,6 @@ class LanesPair(Pair):
                         self.engine.add_rule(rule)
                 return
         super().step(step)
-
-
-def n_rules(rules: list[Rule]) -> dict[str, int]:
-    """Return by attribute how many rules it has."""
-    return {rule.rhs: sum(rule.rhs == other.rhs for other in rules) for rule in rules}
 
 
 @settings(max_examples=settings().max_examples // 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,44 +14,8 @@ from pyspark.sql import functions as F
 
 import sparkbleach
 from sparkbleach import ConfigError, RuleError, SessionWarning, Window, clean
+from tests.support.queries import by_id, run_query
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
-
-Rows = list[dict[str, Any]]
-
-
-def results(rows: list[Any]) -> tuple[Rows, Rows]:
-    """Return collected rows by id, and their audit in the order of the stream."""
-    dicts = sorted((row.asDict(recursive=True) for row in rows), key=lambda row: row["id"])
-    audit = [repair for row in dicts for repair in row.pop("_repairs")]
-    for row in dicts:
-        row["at"] = row["at"] and row["at"].astimezone(dt.UTC)
-    return dicts, sorted(audit, key=lambda repair: repair["position"])
-
-
-def run(
-    cleaned: DataFrame, checkpoint: Path, collected: list[Any] | None = None, *, now: bool = True
-) -> list[Any]:
-    """Run a query over all that is there; return the rows."""
-    rows = [] if collected is None else collected
-
-    def collect(batch: DataFrame, batch_id: int) -> None:
-        rows.extend(batch.collect())
-
-    writer = cleaned.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(availableNow=now).start() if now else writer.start()
-    query.awaitTermination()
-    return rows
-
-
-@pytest.fixture
-def stream(spark: SparkSession) -> Callable[..., DataFrame]:
-    """Read a directory of Parquet files as a stream."""
-
-    def read(directory: Path, files_per_batch: int = 1) -> DataFrame:
-        reader = spark.readStream.schema(DDL).option("maxFilesPerTrigger", files_per_batch)
-        return reader.parquet(str(directory))
-
-    return read
 
 
 @pytest.mark.parametrize(
@@ -78,7 +41,7 @@ def test_a_stream_is_cleaned_as_by_the_engine(
     df = stream(tmp_path / "in", files_per_batch).repartition(partitions)
     given = {"window": WINDOW, **options}
     cleaned = clean(df, RULES, id="id", order_by="id", egress_partitions=partitions, **given)
-    assert results(run(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table, **given)
+    assert by_id(run_query(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table, **given)
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
@@ -90,7 +53,7 @@ def test_a_static_dataframe_is_cleaned_as_by_the_engine(
     write_files(table, tmp_path / "in", [400, 600])
     df = spark.read.schema(DDL).parquet(str(tmp_path / "in")).repartition(partitions)
     cleaned = clean(df, RULES, id="id", order_by="id", window=WINDOW)
-    assert results(cleaned.collect()) == cleaned_by_engine(table)
+    assert by_id(cleaned.collect()) == cleaned_by_engine(table)
 
 
 def test_source_order_is_the_order_of_one_partition(tmp_path: Path, stream: Callable[..., DataFrame]) -> None:
@@ -98,7 +61,7 @@ def test_source_order_is_the_order_of_one_partition(tmp_path: Path, stream: Call
     table = tuples(1500, seed=3)
     write_files(table, tmp_path / "in", [500, 1000])
     cleaned = clean(stream(tmp_path / "in"), RULES, id="id", window=WINDOW)
-    assert results(run(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table)
+    assert by_id(run_query(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table)
 
 
 def test_order_by_takes_columns(
@@ -111,10 +74,10 @@ def test_order_by_takes_columns(
     order = [F.col("id") % 1, F.col("id") + 1]
     cleaned = clean(stream(tmp_path / "in"), RULES, id="id", order_by=order, window=WINDOW)
     assert cleaned.columns == [*table.schema.names, "_repairs"]
-    assert results(run(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table)
+    assert by_id(run_query(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table)
     df = spark.read.schema(DDL).parquet(str(tmp_path / "in"))
     static = clean(df, RULES, id="id", order_by=order, window=WINDOW)
-    assert results(static.collect()) == cleaned_by_engine(table)
+    assert by_id(static.collect()) == cleaned_by_engine(table)
 
 
 def test_the_audit_is_a_dataframe_of_its_own(tmp_path: Path, spark: SparkSession) -> None:
@@ -146,7 +109,7 @@ def test_rule_updates_take_effect_at_their_position(tmp_path: Path, stream: Call
     df = stream(tmp_path / "in")
     cleaned = clean(df, RULES, id="id", order_by="id", window=WINDOW, rule_updates=updates)
     expected = cleaned_by_engine(table, updates)
-    assert results(run(cleaned, tmp_path / "checkpoint")) == expected
+    assert by_id(run_query(cleaned, tmp_path / "checkpoint")) == expected
     assert len({repair["version"] for repair in expected[1]}) > 3
 
 
@@ -160,7 +123,7 @@ def test_a_restart_goes_on_with_the_state(tmp_path: Path, stream: Callable[..., 
         cleaned = clean(
             stream(tmp_path / "in"), rules, **{"id": "id", "order_by": "id", "window": WINDOW, **options}
         )
-        run(cleaned, tmp_path / "checkpoint", rows)
+        run_query(cleaned, tmp_path / "checkpoint", rows)
 
     go_on(RULES)
     assert len(rows) == 500
@@ -174,7 +137,7 @@ def test_a_restart_goes_on_with_the_state(tmp_path: Path, stream: Callable[..., 
         {"at": 500, "op": "delete", "id": "price_at"},
         {"at": 500, "op": "add", "rule": changed[3]},
     ]
-    assert results(rows) == cleaned_by_engine(table, updates)
+    assert by_id(rows) == cleaned_by_engine(table, updates)
 
     write_files(tuples(1300, seed=4), tmp_path / "in", [200, 300, 400, 300, 100])
     with pytest.raises(StreamingQueryException, match="made with 400 tuples sliding by 100, not with 300"):
@@ -225,7 +188,7 @@ def test_no_rule_sees_a_row_that_was_set_aside(tmp_path: Path, spark: SparkSessi
     )
     df = spark.readStream.schema("id long, zip string, city string").parquet(str(tmp_path / "in"))
     cleaned = clean(df, rules, id="id", order_by=["zip", "city", "id"], quarantine=True)
-    found = run(cleaned, tmp_path / "checkpoint")
+    found = run_query(cleaned, tmp_path / "checkpoint")
     assert sorted((row.id, row.city) for row in found if row.id) == [(1, "Paris"), (2, "Lyon"), (3, "Lyon")]
     assert sum(row._quarantine is not None for row in found) == 2
 

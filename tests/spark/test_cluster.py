@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import NIGHTLY, unmeasured
-from tests.docs.test_documents import blocks
-from tests.spark.test_crash import ROOT, Run, kill_tree
 from tests.support.cluster.standalone import Cluster
 from tests.support.compiled import give_machine_code
+from tests.support.crash_run import CrashRun
+from tests.support.documents import ROOT, blocks
+from tests.support.processes import kill_tree, unmeasured_environment
+from tests.support.profiles import NIGHTLY
 from tests.support.streams import cleaned_by_engine
 
 PROGRAM = Path(__file__).parents[1] / "support" / "cluster" / "program.py"
@@ -34,7 +35,7 @@ class Job:
         runs: The streams.
     """
 
-    def __init__(self, here: Path, *runs: Run) -> None:
+    def __init__(self, here: Path, *runs: CrashRun) -> None:
         self.here = here
         self.runs = runs
         self.cluster = Cluster(here / "cluster", {"XDG_CACHE_HOME": str(here / "cache")})
@@ -58,7 +59,12 @@ class Job:
             self.process = subprocess.Popen(  # noqa: S603
                 ["/bin/bash", "-euc", commands.replace("spark://master:7077", self.cluster.url)],
                 cwd=self.here,
-                env={**unmeasured(), "PATH": path, "PYTHONPATH": sources, "PYSPARK_PYTHON": sys.executable},
+                env={
+                    **unmeasured_environment(),
+                    "PATH": path,
+                    "PYTHONPATH": sources,
+                    "PYSPARK_PYTHON": sys.executable,
+                },
                 stdout=log,
                 stderr=log,
             )
@@ -71,7 +77,7 @@ class Job:
         for run in self.runs:
             run.check()
 
-    def wait_for(self, run: Run) -> None:
+    def wait_for(self, run: CrashRun) -> None:
         """Wait until a stream has come to the micro-batch that is held back."""
         deadline = time.monotonic() + _SECONDS_MAX
         while not (run.directory / "reached").exists():
@@ -79,7 +85,7 @@ class Job:
             assert time.monotonic() < deadline, self.logs()
             time.sleep(0.05)
 
-    def release(self, run: Run) -> None:
+    def release(self, run: CrashRun) -> None:
         """Let a stream go on that is held back."""
         (run.directory / "released").touch()
 
@@ -100,8 +106,8 @@ def test_a_worker_is_killed_and_replaced(tmp_path: Path) -> None:
     Then a new worker joins, and the paper's workers spread over both. Executors have the package from the
     archive that was shipped to them.
     """
-    fused = Run(tmp_path / "fused", n_files=6)
-    paper = Run(tmp_path / "paper", n_files=4, topology="paper", repair_workers=2)
+    fused = CrashRun(tmp_path / "fused", n_files=6)
+    paper = CrashRun(tmp_path / "paper", n_files=4, topology="paper", repair_workers=2)
     job = Job(tmp_path, fused, paper)
     with job.cluster as cluster:
         cluster.add(1)
@@ -125,7 +131,7 @@ def test_a_worker_with_some_of_the_state_is_killed(
     tmp_path: Path, options: dict[str, Any], victim: int
 ) -> None:
     """When one of two workers dies, the other one takes over its share of lanes or of the paper's workers."""
-    run = Run(tmp_path / "run", n_files=6, **options)
+    run = CrashRun(tmp_path / "run", n_files=6, **options)
     job = Job(tmp_path, run)
     with job.cluster as cluster:
         cluster.add(1)

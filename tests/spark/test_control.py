@@ -3,133 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import SparkSession
 
-from sparkbleach import ConfigError, RuleController, RuleError, Writer, clean, open_log, report
-from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples
-
-N_FILES, FILE_TUPLES = 6, 150
-DEADLINE_SECONDS = 300
-TABLE = tuples(N_FILES * FILE_TUPLES, seed=11)
-
-
-class Stream:
-    """A stream of files that come one by one, cleaned by rules from a directory."""
-
-    def __init__(self, spark: SparkSession, here: Path) -> None:
-        self.spark = spark
-        self.here = here
-        self.n_files = 0
-        self.controller = RuleController(str(here / "rules"), by="an engineer")
-        (here / "in").mkdir()
-
-    def cleaned(self, rules: list[Any] = RULES) -> DataFrame:
-        """Return the clean stream."""
-        source = self.spark.readStream.schema(DDL).parquet(str(self.here / "in"))
-        control = self.controller.log.stream(self.spark)
-        return clean(source, rules, id="id", order_by="id", window=WINDOW, control=control)
-
-    @contextmanager
-    def running(self, rules: list[Any] = RULES) -> Iterator[StreamingQuery]:
-        """Run the query, and stop it in whatever it is doing."""
-        writer = Writer(str(self.here / "out"), audit=str(self.here / "audit"), control=self.controller.log)
-        query = (
-            self.cleaned(rules)
-            .writeStream.foreachBatch(writer)
-            .option("checkpointLocation", str(self.here / "checkpoint"))
-            .start()
-        )
-        try:
-            yield query
-        finally:
-            query.stop()
-
-    def send(self) -> None:
-        """Let the next file arrive."""
-        staged = self.here / "staged"
-        pq.write_table(TABLE.slice(self.n_files * FILE_TUPLES, FILE_TUPLES), staged)
-        os.replace(staged, self.here / "in" / f"{self.n_files:04}.parquet")
-        self.n_files += 1
-
-    def wait(self, query: StreamingQuery, n_rows: int, n_outcomes: int) -> None:
-        """Wait until so many rows and outcomes are there."""
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while self.n_rows() < n_rows or len(self.controller.log.outcomes()) < n_outcomes:
-            assert query.exception() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
-    def n_rows(self) -> int:
-        """Return how many rows are there, while files may be replaced."""
-        try:
-            return len(self.rows())
-        except FileNotFoundError:
-            return 0
-
-    def told(self, query: StreamingQuery, n: int) -> list[str]:
-        """Return so many lines on rule updates that the query has reported."""
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        told: list[str] = []
-        while len(told) < n:
-            assert time.monotonic() < deadline
-            reports = [report(progress) or {} for progress in query.recentProgress]
-            told = [line for one in reports for line in one.get("updates", [])]
-            time.sleep(0.05)
-        return told
-
-    def write_record(self, name: str, text: str) -> None:
-        """Write a control record as a script might."""
-        (self.here / "staged").write_text(text)
-        os.replace(self.here / "staged", Path(self.controller.log.target) / name)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return what was written, by id."""
-        return sorted(self._read("out"), key=lambda row: row["id"])
-
-    def audit(self) -> list[dict[str, Any]]:
-        """Return the audit in the order of the stream."""
-        order = {name: n for n, name in enumerate(TABLE.schema.names)}
-        return sorted(
-            self._read("audit"),
-            key=lambda row: (row["position"], order[row["attribute"]], not row["applied"]),
-        )
-
-    def _read(self, name: str) -> list[dict[str, Any]]:
-        files = sorted((self.here / name).glob("part-*.parquet"))
-        return [row for path in files for row in pq.read_table(path, partitioning=None).to_pylist()]
-
-    def applied(self) -> list[dict[str, Any]]:
-        """Return the updates that took effect, at the positions that the outcomes tell."""
-        return [
-            {**outcome.update, "at": outcome.position}
-            for outcome in self.controller.log.outcomes()
-            if outcome.kind == "applied" and outcome.update
-        ]
-
-
-def same_times(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows whose times compare whatever the zone they are in."""
-    return [{**row, "at": row["at"] and row["at"].timestamp()} for row in rows]
+from sparkbleach import ConfigError, RuleError, Writer, clean, open_log
+from tests.support.controlled_stream import FILE_TUPLES, TABLE, ControlledStream, same_times
+from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine
 
 
 @pytest.fixture
-def make(spark: SparkSession, tmp_path: Path) -> Callable[[], Stream]:
+def make(spark: SparkSession, tmp_path: Path) -> Callable[[], ControlledStream]:
     """Make a stream."""
-    return lambda: Stream(spark, tmp_path)
+    return lambda: ControlledStream(spark, tmp_path)
 
 
-def test_rules_change_while_the_stream_runs(make: Callable[[], Stream]) -> None:
+def test_rules_change_while_the_stream_runs(make: Callable[[], ControlledStream]) -> None:
     """Updates take effect without a restart, and rows and audit are the engine's at the positions told.
 
     A micro-batch may have control records only; what is refused is told and changes nothing; neither does a
@@ -226,7 +119,9 @@ def test_wrong_control_is_refused(spark: SparkSession, tmp_path: Path) -> None:
         Writer(str(tmp_path / "out"))(rows, 0)
 
 
-def test_scripted_updates_have_outcomes_too(make: Callable[[], Stream], spark: SparkSession) -> None:
+def test_scripted_updates_have_outcomes_too(
+    make: Callable[[], ControlledStream], spark: SparkSession
+) -> None:
     """With control, an update that was scripted for a position is in the history as well."""
     stream = make()
     stream.send()

@@ -22,7 +22,7 @@ from sparkbleach.engine.placement import Placement
 from sparkbleach.spark.egress import egress
 from sparkbleach.spark.lanes import spread_keys
 from sparkbleach.spark.plan import Plan
-from tests.spark.test_clean import results, run
+from tests.support.queries import by_id, run_query
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -87,7 +87,7 @@ def test_lanes_give_what_the_engine_gives(
             .start()
         )
         query.awaitTermination()
-        assert results(collected) == cleaned_by_engine(table, updates, **given)
+        assert by_id(collected) == cleaned_by_engine(table, updates, **given)
         collected.clear()
         reports.append([report(progress) or {} for progress in query.recentProgress])
     placements = [one.pop("lanes") for one in reports[0]]
@@ -116,11 +116,11 @@ def test_a_static_dataframe_in_lanes(tmp_path: Path, spark: SparkSession) -> Non
     rows = cleaned.collect()
     assert [row._quarantine for row in rows if row.id is None] == ["id: the id is null"]
     expected, audit = cleaned_by_engine(table.take(np.arange(699, -1, -1)))
-    found, found_audit = results([row for row in rows if row.id is not None])
+    found, found_audit = by_id([row for row in rows if row.id is not None])
     assert found == [{**row, "_quarantine": None} for row in expected[::-1]]
     assert found_audit == audit
     in_order = clean(df, RULES, id="id", order_by="id", window=WINDOW, lanes=2)
-    assert results(in_order.collect()) == cleaned_by_engine(table)
+    assert by_id(in_order.collect()) == cleaned_by_engine(table)
 
 
 @pytest.mark.filterwarnings("ignore:session. spark.sql.shuffle.partitions is 2, so that 3 lanes")
@@ -132,7 +132,7 @@ def test_lanes_go_on_after_a_restart(tmp_path: Path, stream: Callable[[], DataFr
 
     def go_on(rules: list[Any], lanes: Any) -> None:
         cleaned = clean(stream(), rules, id="id", order_by="id", window=WINDOW, lanes=lanes)
-        run(cleaned, tmp_path / "checkpoint", rows)
+        run_query(cleaned, tmp_path / "checkpoint", rows)
 
     rules = RULES[2:5]
     go_on(rules, 2)
@@ -156,7 +156,7 @@ def test_lanes_go_on_after_a_restart(tmp_path: Path, stream: Callable[[], DataFr
         *({"at": 300, "op": "add", "rule": rule} for rule in RULES[:2]),
     ]
     expected, audit = cleaned_by_engine(table, updates, rules=rules)
-    found, found_audit = results(rows)
+    found, found_audit = by_id(rows)
     assert found == expected
     assert found_audit == audit
 
@@ -191,7 +191,7 @@ def test_rules_change_in_all_lanes(
             lanes=2,
             snapshot_bytes=1_000,
         )
-        run(cleaned, tmp_path / "checkpoint", rows)
+        run_query(cleaned, tmp_path / "checkpoint", rows)
     outcomes = sorted(
         (Outcome.from_json(row._control) for row in rows if row._control),
         key=lambda outcome: (outcome.position, outcome.index),
@@ -206,7 +206,7 @@ def test_rules_change_in_all_lanes(
     assert "'at' is split over lanes by its rule 'price_at'" in str(outcomes[2].reason)
     updates = [{**(one.update or {}), "at": one.position} for one in outcomes if one.kind == "applied"]
     expected, audit = cleaned_by_engine(table, updates, rules=RULES[2:5])
-    found, found_audit = results([row for row in rows if not row._control])
+    found, found_audit = by_id([row for row in rows if not row._control])
     assert found == [{**row, "_control": None} for row in expected]
     assert found_audit == audit
 

@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sparkbleach
 from sparkbleach import ConfigError, RuleError, Window, clean
-from tests.spark.test_clean import results, run
-from tests.spark.test_clean import stream as stream
-from tests.spark.test_control import FILE_TUPLES, TABLE, Stream, same_times
+from tests.support.controlled_stream import FILE_TUPLES, TABLE, ControlledStream, same_times
+from tests.support.queries import by_id, run_query
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
 
 UPDATES = [
@@ -70,7 +69,7 @@ def test_a_stream_is_cleaned_as_by_the_engine(
     for option in ("coordination", "detect_workers", "repair_workers"):
         given.pop(option, None)
     expected = cleaned_by_engine(table, updates, **given)
-    assert results(run(cleaned, tmp_path / "checkpoint")) == expected
+    assert by_id(run_query(cleaned, tmp_path / "checkpoint")) == expected
     assert len(expected[1]) > 100
 
 
@@ -83,7 +82,7 @@ def test_a_restart_goes_on_with_the_state(tmp_path: Path, stream: Callable[..., 
     def go_on(rules: list[Any], **options: Any) -> None:
         given = {"window": WINDOW, "topology": "paper", "coordination": "dr", "snapshot_bytes": 1, **options}
         cleaned = clean(stream(tmp_path / "in"), rules, id="id", **given)
-        run(cleaned, tmp_path / "checkpoint", rows)
+        run_query(cleaned, tmp_path / "checkpoint", rows)
 
     go_on(RULES)
     assert len(rows) == 200
@@ -97,10 +96,10 @@ def test_a_restart_goes_on_with_the_state(tmp_path: Path, stream: Callable[..., 
         {"at": 200, "op": "delete", "id": "price_at"},
         {"at": 200, "op": "add", "rule": changed[3]},
     ]
-    assert results(rows) == cleaned_by_engine(table, updates)
+    assert by_id(rows) == cleaned_by_engine(table, updates)
 
 
-class PaperStream(Stream):
+class PaperStream(ControlledStream):
     """A stream of files that come one by one, cleaned by workers."""
 
     def cleaned(self, rules: list[Any] = RULES) -> DataFrame:

@@ -24,11 +24,11 @@ from sparkbleach.spark.paper.route import coordinator, egress_router, ingress_ro
 from sparkbleach.spark.paper.rows import DETECT, LINK, REPAIR, Row, batch_of, frame_of
 from sparkbleach.spark.paper.sequence import SequencerOperator
 from sparkbleach.spark.paper.work import WorkerOperator
-from tests.property.test_distributed import live
-from tests.spark.test_lane import SPARK_TYPES, Stream
-from tests.spark.test_lane import no_cached_replicas as no_cached_replicas
-from tests.support.cases import Case, cases
+from tests.support.cases import SPARK_TYPES, Case, as_live, cases
+from tests.support.lane_stream import LaneStream
 from tests.support.store import Store
+
+pytestmark = pytest.mark.usefixtures("new_worker")
 
 
 class Value:
@@ -65,12 +65,12 @@ class Stores:
         return self.workers.setdefault((stage, worker), Store()).state
 
 
-class PaperStream(Stream):
+class PaperStream(LaneStream):
     """A stream through all stages, whose rows are shuffled in between."""
 
     def __init__(self, case: Case, seed: int, by_order: bool, control: bool, **spread: Any) -> None:
-        rules = [live(*rule) for rule in case.rules]
-        steps = [("add", live(*step[1])) if step[0] == "add" else step for step in case.steps]
+        rules = [as_live(*rule) for rule in case.rules]
+        steps = [("add", as_live(*step[1])) if step[0] == "add" else step for step in case.steps]
         super().__init__(replace(case, rules=rules, steps=steps), seed, by_order, control, 1)
         self.steps = steps
         self.topology = PaperTopology(self.plan.window, case.windowing, case.repair, **spread)

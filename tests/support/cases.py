@@ -7,7 +7,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -54,6 +54,16 @@ DOMAINS: dict[pa.DataType, list[Any]] = {
     pa.time64("us"): [dt.time(0, 0), dt.time(23, 59, 59, 5)],
     pa.duration("ms"): [dt.timedelta(0), dt.timedelta(milliseconds=-5), dt.timedelta(days=2)],
 }
+#: the types that a column of a DataFrame can have
+SPARK_TYPES = [
+    type
+    for type in DOMAINS
+    if not (
+        pa.types.is_unsigned_integer(type)
+        or type
+        in (pa.string_view(), pa.large_string(), pa.large_binary(), pa.binary(3), pa.decimal256(50, 1))
+    )
+]
 ATTRIBUTES = ("a", "b", "c", "d", "e")
 CONDITIONS: list[tuple[str, Callable[[Any], bool | None]]] = [
     ("n > 1", lambda t: None if t["n"] is None else t["n"] > 1),
@@ -163,6 +173,16 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
         draw(st.sampled_from(["class", "vote"])),
         steps,
     )
+
+
+def as_live(rule: Rule, naive: NaiveRule) -> tuple[Rule, NaiveRule]:
+    """Return a rule and its naive twin as live rules."""
+    return rule.with_mode("live"), replace(naive, shadow=False)
+
+
+def count_rules(rules: list[Rule]) -> dict[str, int]:
+    """Return by attribute how many rules it has."""
+    return {rule.rhs: sum(rule.rhs == other.rhs for other in rules) for rule in rules}
 
 
 class Pair:

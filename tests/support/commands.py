@@ -7,17 +7,21 @@ one Spark session instead of starting a JVM each.
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from sparkbleach.cli import app
 
+#: runs the command in this process
+Run = Callable[..., Result]
 _CLIENT = """#!{python}
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as peer:
@@ -30,6 +34,23 @@ sys.stderr.write(stderr)
 sys.exit(code)
 """
 _SECONDS_MAX = 600.0
+
+
+def run_command(*arguments: object) -> Result:
+    """Run the command in this process; raise what it does not handle."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def read_csv(directory: Path) -> list[dict[str, str]]:
+    """Return the rows of all part files of a directory, by file name."""
+    rows: list[dict[str, str]] = []
+    for path in sorted(directory.glob("part-*.csv")):
+        with path.open(newline="") as file:
+            rows += csv.DictReader(file)
+    return rows
 
 
 def run_commands(script: str, directory: Path, bin: Path) -> str:

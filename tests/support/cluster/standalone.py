@@ -10,8 +10,7 @@ from typing import Any
 
 import pyspark
 
-from tests.conftest import unmeasured
-from tests.spark.test_crash import kill_tree
+from tests.support.processes import kill_tree, unmeasured_environment
 
 _SPARK_HOME = Path(pyspark.__file__).parent
 _START_SECONDS_MAX = 120.0
@@ -27,7 +26,7 @@ class Cluster:
 
     def __init__(self, directory: Path, variables: dict[str, str]) -> None:
         self.directory = directory
-        self._environment = {**unmeasured(), **variables, "SPARK_HOME": str(_SPARK_HOME)}
+        self._environment = {**unmeasured_environment(), **variables, "SPARK_HOME": str(_SPARK_HOME)}
         self._environment.pop("PYTHONPATH", None)  # executors have what is shipped to them
         self.url = ""
         self.workers: dict[int, subprocess.Popen[Any]] = {}
