@@ -4,12 +4,13 @@ A dirty stream comes in; functional dependencies and conditional ones say what c
 detected and repaired on the way, tuple by tuple, from what was seen earlier.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .config import Window
 from .control.controller import RuleController
-from .control.rule_log import open_log
+from .control.rule_log import OPENERS, RuleLog, open_log
 from .engine.engine import Engine
 from .errors import (
     ConfigError,
@@ -29,6 +30,7 @@ from .rules.update import RuleUpdate
 
 if TYPE_CHECKING:
     from .spark.clean import audit, clean, report
+    from .spark.control import read_control
     from .spark.files.writer import Writer
     from .spark.settings import SPARK_SETTINGS
 
@@ -55,6 +57,7 @@ __all__ = [
     "clean",
     "load_rules",
     "open_log",
+    "read_control",
     "report",
 ]
 
@@ -64,6 +67,7 @@ _ON_SPARK = {
     "Writer": ".spark.files.writer",
     "audit": ".spark.clean",
     "clean": ".spark.clean",
+    "read_control": ".spark.control",
     "report": ".spark.clean",
 }
 
@@ -72,3 +76,14 @@ def __getattr__(name: str) -> Any:
     if name not in _ON_SPARK:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_ON_SPARK[name], __name__), name)
+
+
+def _open_topic(target: str, options: Mapping[str, str] | None) -> RuleLog:
+    """Open a rule log in a topic: control/ does not know of Kafka, so the package brings the two together."""
+    from .kafka.rule_log import TopicLog
+    from .kafka.topic import Topic
+
+    return TopicLog(Topic.parse(target, options))
+
+
+OPENERS["kafka"] = _open_topic

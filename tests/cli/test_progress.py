@@ -55,12 +55,10 @@ def test_the_live_display() -> None:
 def test_rule_updates_are_shown() -> None:
     """What became of rule updates is shown, also of a micro-batch that had no tuples."""
     progress = Progress()
-    report = (
-        '0000000000000000010 {"tuples": 0, "updates": ["applied: delete r; in force from position 10 on"]}'
-    )
+    report = '0000000000000000010 {"tuples": 0, "updates": ["applied: delete r; active from position 10 on"]}'
     assert progress.take_in(query(batch(0, 1, 100, report)))
     assert (progress.tuples, progress.batches) == (0, 1)
-    assert "rule update applied: delete r; in force" in shown(progress)
+    assert "rule update applied: delete r; active" in shown(progress)
 
 
 def shown(progress: Progress) -> str:

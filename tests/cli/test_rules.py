@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sparkbleach.cli import app
-from sparkbleach.control.rule_log import DirectoryLog, Outcome
+from sparkbleach.control.outcome import Outcome
+from sparkbleach.control.rule_log import DirectoryLog
 from sparkbleach.schema_text import schema_to_text
 from tests.support.commands import Run, read_csv
 
@@ -71,11 +72,11 @@ def test_before_the_stream_begins(tmp_path: Path) -> None:
     (record,) = DirectoryLog(tmp_path / "new").published()
     assert (record.by, str(record.update)) == ("somebody", "add r: zip -> anything")
     assert "waits to be read" in rules("history", "--target", tmp_path / "new").stdout
-    assert "no rules are in force" in rules("list", "--target", tmp_path / "new").stdout
+    assert "no rules are active" in rules("list", "--target", tmp_path / "new").stdout
 
 
 def test_list_and_history(log: DirectoryLog) -> None:
-    """The rules in force are shown with the position they came at, the history with all that happened."""
+    """The active rules are shown with the position they came at, the history with all that happened."""
     update = {"op": "delete", "id": "r0"}
     added = {"op": "add", "rule": {"id": "r2", "lhs": ["zip"], "rhs": "city"}}
     who = {"by": "ann", "published": "2026-11-16T12:00:00+00:00"}
@@ -131,7 +132,7 @@ def test_rules_of_a_run_change(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in" / "2.csv").write_text(dirty.replace("3,75", "4,75"))
     result = run(*command)
     assert result.exit_code == 0, result.output
-    assert "rule update applied: delete zip_city; in force from position 3 on, version 2" in result.stderr
+    assert "rule update applied: delete zip_city; active from position 3 on, version 2" in result.stderr
     cities = {row["id"]: row["city"] for row in read_csv(tmp_path / "out")}
     assert (cities["3"], cities["4"]) == ("Paris", "Pariss")
     other = [tmp_path / "other" if one == tmp_path / "out" else one for one in command]

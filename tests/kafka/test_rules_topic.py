@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sparkbleach import ConfigError, RuleController, clean, open_log
+from sparkbleach import ConfigError, RuleController, clean, open_log, read_control
 from sparkbleach.kafka import Broker, Topic, TopicLog, TopicWriter, read_topic, topic_order
 from sparkbleach.kafka.client import read, size
 from sparkbleach.rules.update import RuleUpdate
@@ -48,7 +48,7 @@ class Stream:
             order_by=topic_order(),
             window=WINDOW,
             quarantine=True,
-            control=self.log.stream(self.spark),
+            control=read_control(self.spark, self.log),
             egress_partitions=1,
         )
         stream = cleaned.writeStream.foreachBatch(writer)
@@ -141,7 +141,7 @@ def test_outcomes_of_a_micro_batch_are_kept_once(broker: Broker) -> None:
 
 
 def _outcomes(schema: pa.Schema) -> list[Any]:
-    from sparkbleach.control.rule_log import Outcome
+    from sparkbleach.control.outcome import Outcome
 
     return [Outcome(index, "started", 0, 0, [], str(schema), ["id"], "id") for index in range(2)]
 

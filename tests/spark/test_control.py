@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from sparkbleach import ConfigError, RuleError, Writer, clean, open_log
+from sparkbleach import ConfigError, RuleError, Writer, clean, open_log, read_control
 from tests.support.controlled_stream import FILE_TUPLES, TABLE, ControlledStream, same_times
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine
 
@@ -66,7 +66,7 @@ def test_rules_change_while_the_stream_runs(make: Callable[[], ControlledStream]
         ]
         told = stream.told(query, 8)
         assert sum(line.startswith("refused: ") for line in told) == 3
-        assert "applied: delete zip_city; in force from position 150 on, version 5" in told
+        assert "applied: delete zip_city; active from position 150 on, version 5" in told
         stream.send()
         controller.promote("s")
     with stream.running() as query:  # it may have been stopped in the middle of a micro-batch
@@ -106,7 +106,7 @@ def test_wrong_control_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """A control DataFrame of another kind is refused before anything runs, and rows without a log, too."""
     (tmp_path / "in").mkdir()
     source = spark.readStream.schema(DDL).parquet(str(tmp_path / "in"))
-    control = open_log(str(tmp_path / "rules")).stream(spark)
+    control = read_control(spark, open_log(str(tmp_path / "rules")))
     static = spark.createDataFrame([("1", "{}")], "number string, value string")
     with pytest.raises(ConfigError, match=r"control: .*both DataFrames have to be streaming"):
         clean(source, RULES, id="id", control=static)
@@ -132,7 +132,7 @@ def test_scripted_updates_have_outcomes_too(
         id="id",
         order_by="id",
         window=WINDOW,
-        control=stream.controller.log.stream(spark),
+        control=read_control(spark, stream.controller.log),
         rule_updates=[{"at": 70, "op": "delete", "id": "zip_city"}],
     )
     rows: list[Any] = []

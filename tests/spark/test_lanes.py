@@ -15,8 +15,17 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sparkbleach import ConfigError, RuleUpdate, SessionWarning, SparkbleachError, clean, open_log, report
-from sparkbleach.control.rule_log import Outcome
+from sparkbleach import (
+    ConfigError,
+    RuleUpdate,
+    SessionWarning,
+    SparkbleachError,
+    clean,
+    open_log,
+    read_control,
+    report,
+)
+from sparkbleach.control.outcome import Outcome
 from sparkbleach.engine.engine import as_rule
 from sparkbleach.engine.placement import Placement
 from sparkbleach.spark.egress import egress
@@ -187,7 +196,7 @@ def test_rules_change_in_all_lanes(
             id="id",
             order_by="id",
             window=WINDOW,
-            control=log.stream(spark),
+            control=read_control(spark, log),
             lanes=2,
             snapshot_bytes=1_000,
         )

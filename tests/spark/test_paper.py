@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import sparkbleach
-from sparkbleach import ConfigError, RuleError, Window, clean
+from sparkbleach import ConfigError, RuleError, Window, clean, read_control
 from tests.support.controlled_stream import FILE_TUPLES, TABLE, ControlledStream, same_times
 from tests.support.queries import by_id, run_query
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
@@ -105,7 +105,7 @@ class PaperStream(ControlledStream):
     def cleaned(self, rules: list[Any] = RULES) -> DataFrame:
         """Return the clean stream."""
         source = self.spark.readStream.schema(DDL).parquet(str(self.here / "in"))
-        control = self.controller.log.stream(self.spark)
+        control = read_control(self.spark, self.controller.log)
         return clean(source, rules, id="id", window=WINDOW, control=control, topology="paper")
 
 

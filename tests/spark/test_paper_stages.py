@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Window
-from sparkbleach.control.rule_log import Outcome
+from sparkbleach.control.outcome import Outcome
 from sparkbleach.paper.topology import PaperTopology
 from sparkbleach.spark import replica as replica_module
 from sparkbleach.spark.ingress import ArrowFunction

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sparkbleach import RuleController, Writer, clean, report
+from sparkbleach import RuleController, Writer, clean, read_control, report
 from tests.support.streams import DDL, RULES, WINDOW, tuples
 
 N_FILES, FILE_TUPLES = 6, 150
@@ -34,7 +34,7 @@ class ControlledStream:
     def cleaned(self, rules: list[Any] = RULES) -> DataFrame:
         """Return the clean stream."""
         source = self.spark.readStream.schema(DDL).parquet(str(self.here / "in"))
-        control = self.controller.log.stream(self.spark)
+        control = read_control(self.spark, self.controller.log)
         return clean(source, rules, id="id", order_by="id", window=WINDOW, control=control)
 
     @contextmanager

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from sparkbleach import Engine, Rule, RuleUpdate, Window
-from sparkbleach.control.rule_log import ControlRecord, Outcome, record_text
+from sparkbleach.control.outcome import Outcome
+from sparkbleach.control.record import ControlRecord, record_text
 from sparkbleach.engine.placement import place
 from sparkbleach.rules.rule import check_rules
 from sparkbleach.spark import replica as replica_module

@@ -169,6 +169,7 @@ def clean(
         from ..rules.file import load_rules
         from ..spark.clean import clean as cleaned_by
         from ..spark.clean import placed
+        from ..spark.control import read_control
         from ..spark.settings import PARTITIONS
         from .checkpoint import Checkpoint, check_topology, lanes_of
         from .progress import Progress, follow_query
@@ -245,7 +246,7 @@ def clean(
                 windowing=str(windowing),
                 repair=str(repair),
                 rule_updates=updates,
-                control=log.stream(session) if log else None,
+                control=read_control(session, log) if log else None,
                 audit=not no_audit,
                 quarantine=True,
                 egress_partitions=opened.egress_partitions,

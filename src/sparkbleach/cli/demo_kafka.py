@@ -123,6 +123,7 @@ def _values(dirty: pa.Table) -> list[bytes]:
 def _start(session: SparkSession, topics: _Topics, checkpoint: Path) -> StreamingQuery:
     from ..kafka import TopicWriter, read_topic, topic_order
     from ..spark.clean import clean
+    from ..spark.control import read_control
 
     writer = TopicWriter(
         topics.clean, topics.audit, topics.dead_letters, source=topics.dirty, control=topics.log
@@ -132,7 +133,7 @@ def _start(session: SparkSession, topics: _Topics, checkpoint: Path) -> Streamin
         _RULES,
         id="id",
         order_by=topic_order(),
-        control=topics.log.stream(session),
+        control=read_control(session, topics.log),
         quarantine=True,
         egress_partitions=1,
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="rules",
     no_args_is_help=True,
-    help="Change the rules of a stream while it runs, see which are in force, and who changed what when.",
+    help="Change the rules of a stream while it runs, see which are active, and who changed what when.",
 )
 
 Target = Annotated[
@@ -107,7 +107,7 @@ def promote(
 def list_(
     target: Target, as_json: AsJson = False, kafka_option: Kafka = None, debug: options.Debug = False
 ) -> None:
-    """Show the rules in force: their mode, since which position and which version of the rule set."""
+    """Show the active rules: their mode, since which position and which version of the rule set."""
     with told(debug=debug):
         found = _controller(target, kafka_option).rules()
         if as_json:
@@ -115,7 +115,7 @@ def list_(
                 _echo_json({"rule": one.rule.to_dict(), "since": one.since, "version": one.version})
             return
         if not found:
-            typer.echo("no rules are in force, or no stream has begun with this log")
+            typer.echo("no rules are active, or no stream has begun with this log")
             return
         rows = [(one.rule.mode, f"{one.since:,}", str(one.version), str(one.rule)) for one in found]
         _echo_table(("mode", "since", "version", "rule"), rows)
@@ -125,7 +125,7 @@ def list_(
 def history(
     target: Target, as_json: AsJson = False, kafka_option: Kafka = None, debug: options.Debug = False
 ) -> None:
-    """Show who changed what and when, from which position it has been in force, or why it was refused."""
+    """Show who changed what and when, from which position it is active, or why it was refused."""
     with told(debug=debug):
         from dataclasses import asdict
 

@@ -1,1 +1,1 @@
-"""Rule updates on their way to a stream, and what became of them."""
+"""Rule updates on their way to a stream, and their outcomes."""

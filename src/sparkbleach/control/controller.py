@@ -1,4 +1,4 @@
-"""The rule controller: changes the rules of a running stream, and tells what became of the changes."""
+"""The rule controller: changes the rules of a running stream, and shows what each change became."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from ..errors import RuleError, RuleWarning
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate, check_live
 from ..schema_text import schema_from_text
-from .rule_log import Outcome, RuleLog, open_log
+from .outcome import Outcome
+from .rule_log import RuleLog, open_log
 
 
 @dataclass(frozen=True, slots=True)
-class RuleInForce:
-    """A rule that the stream goes by.
+class RuleStatus:
+    """An active rule, and since when it is active.
 
     Attributes:
         rule: The rule.
-        since: From which position on it has been in force, in its mode.
+        since: The position from which on it is active, in its mode.
         version: The version of the rule set that it came with.
     """
 
@@ -36,14 +37,14 @@ class Change:
     """An entry of the history.
 
     Attributes:
-        state: `published` (the stream has not read it yet), `applied`, `refused`, or `started`.
+        state: `published` (the stream has not read the update yet), `applied`, `refused`, or `started`.
         what: The update in words.
-        by: Who published it.
-        published: When.
+        by: Who published the update.
+        published: When it was published.
         number: The number of its control record.
-        position: From which position on it is in force, or where the stream was when it refused it.
+        position: The position from which on the update is active, or at which the stream refused it.
         version: The version of the rule set afterwards.
-        reason: Why it was refused.
+        reason: Why the update was refused.
     """
 
     state: str
@@ -62,11 +63,11 @@ class RuleController:
     An update is checked before it is published, and again when the stream applies it.
 
     Args:
-        target: The stream's rule log, or what `open_log` opens it by.
+        target: The stream's rule log, or its target, as `open_log` takes it.
         by: Who makes the changes; user and host if not given.
 
     Raises:
-        ConfigError: If there can be no log at the target.
+        ConfigError: If the target cannot be that of a log.
     """
 
     def __init__(self, target: str | RuleLog, by: str | None = None) -> None:
@@ -77,7 +78,7 @@ class RuleController:
         """Add rules: all of them, or none if one is wrong; return the numbers of the control records.
 
         Raises:
-            RuleError: If a rule is wrong, or its id is that of a rule in force.
+            RuleError: If a rule is wrong, or its id is that of an active rule.
         """
         return self.publish(RuleUpdate(rule=as_rule(rule)) for rule in rules)
 
@@ -85,15 +86,15 @@ class RuleController:
         """Delete a rule; return the number of the control record.
 
         Raises:
-            RuleError: If no rule in force has this id.
+            RuleError: If no active rule has this id.
         """
         return self.publish([RuleUpdate(delete=id)])[0]
 
     def promote(self, id: str) -> str:
-        """Let a shadow rule become a live one, with its state; return the number of the control record.
+        """Make a shadow rule live, with its state; return the number of the control record.
 
         Raises:
-            RuleError: If no shadow rule in force has this id.
+            RuleError: If no active shadow rule has this id.
         """
         return self.publish([RuleUpdate(promote=id)])[0]
 
@@ -122,9 +123,9 @@ class RuleController:
                 engine.apply(update)
         return [self.log.publish(update, self.by) for update in updates]
 
-    def rules(self) -> list[RuleInForce]:
-        """Return the rules in force, earlier ones first."""
-        found: dict[str, RuleInForce] = {}
+    def rules(self) -> list[RuleStatus]:
+        """Return the active rules, earlier ones first."""
+        found: dict[str, RuleStatus] = {}
         for outcome in self.log.outcomes():
             before, found = found, {}
             for data in outcome.rules:
@@ -133,16 +134,16 @@ class RuleController:
                 found[rule.id] = (
                     known
                     if known and known.rule == rule
-                    else RuleInForce(rule, outcome.position, outcome.version)
+                    else RuleStatus(rule, outcome.position, outcome.version)
                 )
         return list(found.values())
 
     def history(self) -> list[Change]:
-        """Return all changes in the order in which they came about; those still to be read come last."""
+        """Return all changes in the order in which they came about; those not yet read come last."""
         outcomes = self.log.outcomes()
         done = {outcome.number for outcome in outcomes}
         waiting = [record for record in self.log.published() if record.number not in done]
-        return [_told(outcome) for outcome in outcomes] + [
+        return [_as_change(outcome) for outcome in outcomes] + [
             Change(
                 "published", str(record.update or record.problem), record.by, record.published, record.number
             )
@@ -150,7 +151,7 @@ class RuleController:
         ]
 
     def _engine(self) -> Engine | None:
-        """Return an engine with the rules that will be in force once all published records are read."""
+        """Return an engine with the rules that will be active once all published records are read."""
         outcomes = self.log.outcomes()
         if not outcomes:
             return None
@@ -158,7 +159,7 @@ class RuleController:
         done = {outcome.number for outcome in outcomes}
         schema = schema_from_text(last.schema)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuleWarning)  # it is about rules that are there already
+            warnings.simplefilter("ignore", RuleWarning)  # the warning is about rules that are active already
             engine = Engine(schema, last.rules, id=last.id, window=None)
             for record in self.log.published():
                 if record.number not in done and record.update is not None:
@@ -169,18 +170,18 @@ class RuleController:
         return engine
 
 
-def _told(outcome: Outcome) -> Change:
+def _as_change(outcome: Outcome) -> Change:
     if outcome.kind == "started":
         what = f"started with {', '.join(str(rule['id']) for rule in outcome.rules) or 'no rules'}"
     else:
         what = str(RuleUpdate.from_dict(outcome.update)) if outcome.update else "a record that is no update"
     return Change(
-        outcome.kind,
-        what,
-        outcome.by,
-        outcome.published,
-        outcome.number,
-        outcome.position,
-        outcome.version,
-        outcome.reason,
+        state=outcome.kind,
+        what=what,
+        by=outcome.by,
+        published=outcome.published,
+        number=outcome.number,
+        position=outcome.position,
+        version=outcome.version,
+        reason=outcome.reason,
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..control.rule_log import ControlRecord, Outcome, record_text
+from ..control.outcome import Outcome
+from ..control.record import ControlRecord, record_text
 from ..errors import ConfigError
 from ..rules.update import RuleUpdate
 from .client import create, number_of_partitions, publish, read, tail

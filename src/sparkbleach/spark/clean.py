@@ -86,7 +86,7 @@ def clean(
         windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
         repair: `class` (over the whole subgraph) or `vote` (over the tuple's own groups).
         rule_updates: Rules that are added, deleted or promoted before the tuple at a position.
-        control: Rule updates that come while the stream runs: a streaming DataFrame such as `RuleLog.stream`
+        control: Rule updates that come while the stream runs: a streaming DataFrame such as `read_control`
             returns, with the text columns `number`, by which records of a micro-batch are ordered, and
             `value`, the update as JSON. They take effect before the first tuple of their micro-batch. What
             became of them leaves in rows whose column `_control` is not null (and all others are).

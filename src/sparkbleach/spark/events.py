@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from ..control.rule_log import ControlRecord, Outcome
+from ..control.outcome import Outcome
+from ..control.record import ControlRecord
 from ..engine.engine import Engine
 from ..engine.placement import Placement
 from ..errors import RuleError

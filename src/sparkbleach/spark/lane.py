@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from ..config import Window
-from ..control.rule_log import ControlRecord, Outcome
+from ..control.outcome import Outcome
+from ..control.record import ControlRecord
 from ..engine.engine import Engine
 from ..engine.placement import Placement, Share
 from ..errors import ConfigError

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.support.streams import DDL, RULES, WINDOW
 
-from sparkbleach import SPARK_SETTINGS, Writer, clean, open_log
+from sparkbleach import SPARK_SETTINGS, Writer, clean, open_log, read_control
 
 
 def new_session(settings: Mapping[str, str]) -> SparkSession:
@@ -55,7 +55,7 @@ def start(
         id="id",
         order_by="id",
         window=WINDOW,
-        control=log.stream(spark),
+        control=read_control(spark, log),
         snapshot_bytes=20_000,
         **options,
     )

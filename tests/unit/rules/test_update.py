@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Rule, RuleError, RuleUpdate, SparkbleachError, open_log
-from sparkbleach.control.rule_log import ControlRecord, DirectoryLog, Outcome, record_text
+from sparkbleach.control.outcome import Outcome
+from sparkbleach.control.record import ControlRecord, record_text
+from sparkbleach.control.rule_log import DirectoryLog
 from sparkbleach.rules.update import difference, in_order
 
 RULE = Rule("r", "a", "b", when="a > 1", nulls="fill")

@@ -26,7 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
-from sparkbleach import Rule, RuleUpdate, clean, open_log, report
+from sparkbleach import Rule, RuleUpdate, clean, open_log, read_control, report
 from sparkbleach.evaluate.sales import RULES
 from sparkbleach.evaluate.spark_run import steady_stream, write_steady
 
@@ -68,7 +68,7 @@ def run(spark: SparkSession, here: Path, backlog: int, warm_up: float, seconds: 
     write_steady(pa.Table.from_batches(dirty_batches(n, 50_000)), path)
     source = steady_stream(spark, path, rate=LATENCY_RATE, backlog=backlog)
     log = open_log(str(here / "rules"))
-    cleaned = clean(source, SIX_RULES, id="id", control=log.stream(spark), egress_partitions=1)
+    cleaned = clean(source, SIX_RULES, id="id", control=read_control(spark, log), egress_partitions=1)
     checkpoint = str(here / "checkpoint")
     query = cleaned.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
     while not _has_begun(query.lastProgress):

@@ -8,7 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ...config import check_choice
-from ...control.rule_log import Outcome, RuleLog, open_log
+from ...control.outcome import Outcome
+from ...control.rule_log import RuleLog, open_log
 from ...errors import ConfigError, SparkbleachError
 from ..clean import audit as audit_of
 from ..plan import CONTROL, QUARANTINE, REPAIRS

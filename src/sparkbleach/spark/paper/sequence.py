@@ -13,7 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ...control.rule_log import ControlRecord, Outcome
+from ...control.outcome import Outcome
+from ...control.record import ControlRecord
 from ...engine.encode import plain_columns
 from ...paper.messages import CLOCK, Clock, Envelope
 from ...paper.sequencer import Sequencer

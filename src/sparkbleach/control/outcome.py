@@ -1,0 +1,62 @@
+"""Outcomes: what a rule update became when the stream read it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..rules.update import RuleUpdate
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a rule update became, or with which rules a stream has started.
+
+    Attributes:
+        index: Its place among the outcomes of its micro-batch.
+        kind: `applied`, `refused`, or `started`: a stream begins, or goes on with other rules or columns.
+        position: The position of the next tuple of the stream.
+        version: The version of the rule set afterwards.
+        rules: All rules that are active afterwards, as dictionaries.
+        schema: The schema of the stream as text: Arrow's serialised form in base 64.
+        columns: The columns that a rule may read.
+        id: The id column, which no rule may change.
+        number: The number of the control record; None for rules that came another way.
+        update: The update, as a dictionary; None if the record could not be read, or for `started`.
+        reason: Why it was refused.
+        by: Who published it.
+        published: When it was published.
+    """
+
+    index: int
+    kind: str
+    position: int
+    version: int
+    rules: list[dict[str, Any]]
+    schema: str
+    columns: list[str]
+    id: str
+    number: str | None = None
+    update: dict[str, Any] | None = None
+    reason: str | None = None
+    by: str | None = None
+    published: str | None = None
+
+    @classmethod
+    def from_json(cls, text: str) -> Outcome:
+        """Return the outcome that `to_json` wrote."""
+        return cls(**json.loads(text))
+
+    def to_json(self) -> str:
+        """Return the outcome as a line of JSON."""
+        return json.dumps(asdict(self))
+
+    def __str__(self) -> str:
+        if self.kind == "started":
+            n_rules = f"{len(self.rules)} {'rule' if len(self.rules) == 1 else 'rules'}"
+            return f"started with {n_rules} at position {self.position:,}, version {self.version}"
+        what = str(RuleUpdate.from_dict(self.update)) if self.update else f"record {self.number}"
+        if self.kind == "refused":
+            return f"refused: {what}: {self.reason}"
+        return f"applied: {what}; active from position {self.position:,} on, version {self.version}"

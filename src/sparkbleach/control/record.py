@@ -1,0 +1,71 @@
+"""Control records: rule updates as text, on their way to a stream."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import dataclass
+
+from ..errors import RuleError
+from ..rules.update import RuleUpdate
+
+_TEXT_CHARS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRecord:
+    """A rule update that somebody published, or a record that cannot be read as one.
+
+    Attributes:
+        number: Names the record in its log; a later record has a greater number.
+        update: The update; None if the record cannot be read as one.
+        problem: Why it cannot be read.
+        by: Who published it, if it says so.
+        published: When it was published, in ISO 8601.
+    """
+
+    number: str
+    update: RuleUpdate | None
+    problem: str | None = None
+    by: str | None = None
+    published: str | None = None
+
+    @classmethod
+    def read(cls, number: str, text: str | None) -> ControlRecord:
+        """Parse the text of a record; a text that is no update gives a record with a problem."""
+        by = published = None
+        try:
+            data = json.loads(text or "")
+            if not isinstance(data, dict):
+                raise RuleError(  # noqa: TRY301
+                    f"control record: {_short(text)} is not an object; "
+                    'write one such as {"op": "delete", "id": "r5"}'
+                )
+            by, published = (_text(data.pop(key, None)) for key in ("by", "published"))
+            update = RuleUpdate.from_dict(data)
+            if update.at is not None:
+                raise RuleError(  # noqa: TRY301
+                    "control record, at: a control record takes effect when it is read; leave at out, "
+                    "or give the update to rule_updates"
+                )
+        except RuleError as error:
+            return cls(number, None, str(error), by, published)
+        except (ValueError, TypeError, RecursionError) as error:
+            problem = f"control record: {_short(text)} cannot be read ({error}); write one JSON object"
+            return cls(number, None, problem, by, published)
+        return cls(number, update, None, by, published)
+
+
+def record_text(update: RuleUpdate, by: str) -> str:
+    """Return the text of a control record that is published now."""
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+    return json.dumps({**update.to_dict(), "by": by, "published": now}, ensure_ascii=False)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _short(text: str | None) -> str:
+    text = text or ""
+    return repr(text if len(text) <= _TEXT_CHARS_MAX else f"{text[:_TEXT_CHARS_MAX]}…")
