@@ -97,6 +97,21 @@ def test_make_commands_exist(document: str) -> None:
     assert named <= targets
 
 
+def test_the_figures_of_the_readme_are_those_of_the_documents() -> None:
+    """Each figure in the README's table stands in the section with its command, or in docs/evaluate.md."""
+    sections = (DOCS / "measurements.md").read_text().split("\n## ")
+    rows = re.findall(
+        r"^\| [^|]* \| ([^|]*) \| [^|]* \| `(make [^`]*)` \|$", (ROOT / "README.md").read_text(), re.M
+    )
+    assert rows
+    for measured, command in rows:
+        pages = [section for section in sections if f"`{command}`" in section]
+        if "evaluate" in command:
+            pages = [(DOCS / "evaluate.md").read_text()]
+        for figure in re.findall(r"\d[\d,.]*\d", measured):
+            assert any(figure in page for page in pages), f"{figure}, {command}"
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
     """Each relative link of a document is a file of the repository, and a heading of it if it names one."""
