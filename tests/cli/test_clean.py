@@ -275,7 +275,7 @@ def broken(name: str, directory: Path) -> tuple[list[object], str]:
     good = HEADER + "1,1,a\n"
     options: list[object] = ["--input", source]
     if name == "missing":
-        return ["--input", source / "nope.csv"], "nope.csv is not there"
+        return ["--input", source / "nope.csv"], "nope.csv does not exist"
     if name == "no files":
         return options, "has no files"
     if name == "empty file":

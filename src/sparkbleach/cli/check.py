@@ -121,9 +121,7 @@ def _check_schema(
     from ..spark.clean import clean
     from ..spark.files.sources import parse_schema
 
-    parsed = parse_schema(session, schema)
-    if not parsed.names:
-        raise ConfigError('schema: it is empty; write names and types, such as "id INT, city STRING"')
+    parsed = parse_schema(schema)
     clean(session.createDataFrame([], parsed), rules, id=id or parsed.names[0], rule_updates=updates)
     typer.echo(f"{_count(rules)}: they fit the schema")
     for rule in rules:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from ..errors import ConfigError
+from ..spark.hadoop import FileSystem
 
 _FILE = "sparkbleach.json"
 
@@ -44,12 +44,9 @@ class Checkpoint:
     """A checkpoint directory."""
 
     def __init__(self, session: SparkSession, directory: str) -> None:
-        self.directory = directory
-        inner: Any = session
-        self._path_of = inner._jvm.org.apache.hadoop.fs.Path
-        self._conf = inner._jsparkSession.sessionState().newHadoopConf()
-        self._file = self._path_of(self._path_of(directory), _FILE)
-        self._fs = self._file.getFileSystem(self._conf)
+        self.directory = directory.rstrip("/")
+        self._file = f"{self.directory}/{_FILE}"
+        self._file_system = FileSystem(session, directory)
 
     def read(self) -> Memory | None:
         """Return what an earlier run has left; None if there was none.
@@ -57,34 +54,23 @@ class Checkpoint:
         Raises:
             ConfigError: If the directory is something else.
         """
-        if not self._fs.exists(self._file):
+        if self._file_system.find(self._file) is None:
             self._check_foreign()
             return None
-        offsets = self._path_of(self._path_of(self.directory), "offsets")
-        if not self._fs.exists(offsets) or not list(self._fs.listStatus(offsets)):
+        if not self._file_system.children(f"{self.directory}/offsets"):
             return None  # the run ended before its first micro-batch began
-        stream = self._fs.open(self._file)
-        try:
-            data = json.loads(bytes(stream.readAllBytes()))
-        finally:
-            stream.close()
+        data = json.loads(self._file_system.read(self._file))
         data["schema"] = StructType.fromJson(data["schema"])
         return Memory(**data)
 
     def write(self, memory: Memory) -> None:
         """Leave something for the next run."""
         data = {**memory.__dict__, "schema": memory.schema.jsonValue()}
-        stream = self._fs.create(self._file, True)
-        try:
-            stream.write(bytearray(json.dumps(data).encode()))
-        finally:
-            stream.close()
+        self._file_system.write(self._file, json.dumps(data).encode())
 
     def _check_foreign(self) -> None:
-        directory = self._path_of(self.directory)
-        if not self._fs.exists(directory):
-            return
-        if not self._fs.getFileStatus(directory).isDirectory() or list(self._fs.listStatus(directory)):
+        found = self._file_system.find(self.directory)
+        if found and (not found.is_directory or self._file_system.children(self.directory)):
             raise ConfigError(
                 f"checkpoint: {self.directory} is not a checkpoint of sparkbleach clean; "
                 "choose another directory"
@@ -129,14 +115,11 @@ def check_output_is_new(session: SparkSession, directory: str, checkpoint: str) 
     Raises:
         ConfigError: If it has.
     """
-    inner: Any = session
-    path = inner._jvm.org.apache.hadoop.fs.Path(directory)
-    fs = path.getFileSystem(inner._jsparkSession.sessionState().newHadoopConf())
-    if not fs.exists(path):
-        return
-    if not fs.getFileStatus(path).isDirectory():
+    file_system = FileSystem(session, directory)
+    found = file_system.find(directory)
+    if found and not found.is_directory:
         raise ConfigError(f"{directory}: it is a file, but a directory is needed; choose another name")
-    if any(status.getPath().getName().startswith("part-") for status in fs.listStatus(path)):
+    if file_system.children(directory, "part-*"):
         raise ConfigError(
             f"{directory}: it has files of another run, but the checkpoint {checkpoint} is new; "
             "give the checkpoint of that run to go on with it, or choose another directory"

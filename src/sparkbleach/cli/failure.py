@@ -81,10 +81,12 @@ def _known(error: Exception) -> tuple[str, int] | None:
         name, message = raised[-1]
         usage = issubclass(getattr(errors, name, SparkbleachError), _USAGE_ERRORS)
         return message.strip(), USAGE if usage else FAILED
+    from ..spark.hadoop import without_scheme
+
     header = _HEADER.search(text)
     if header or "Number of column in CSV header" in text:
         path = re.search(r"CSV file: (\S+)", text)
-        where = _local(path[1]) if path else "a CSV file"
+        where = without_scheme(path[1]) if path else "a CSV file"
         return (
             f"{where}: its header does not have the columns of the schema, in their order; "
             "nothing of its micro-batch was written; correct or remove it, and run the same command again",
@@ -93,15 +95,11 @@ def _known(error: Exception) -> tuple[str, int] | None:
     unreadable = _UNREADABLE.search(text)
     if unreadable:
         return (
-            f"{_local(unreadable[1])}: cannot read it, it may be damaged or of another schema; "
+            f"{without_scheme(unreadable[1])}: cannot read it, it may be damaged or of another schema; "
             "nothing of its micro-batch was written; correct or remove it, and run the same command again",
             FAILED,
         )
     return None
-
-
-def _local(path: str) -> str:
-    return re.sub(r"^file:(//)?(?=/)", "", path)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

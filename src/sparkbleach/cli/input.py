@@ -33,7 +33,7 @@ def open_input(
         multiline: Whether a record may go over several lines.
         may_be_empty: Whether it is fine that there are no files yet.
     """
-    given = parse_schema(session, schema) if schema is not None else known
+    given = parse_schema(schema) if schema is not None else known
     return open_source(
         session, path, format and str(format), given, multiline=multiline, may_be_empty=may_be_empty
     )

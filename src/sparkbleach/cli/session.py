@@ -11,14 +11,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ..errors import SparkbleachError
+from ..spark.compat import launch_jvm
 from ..spark.settings import SPARK_SETTINGS
 from .failure import is_known
 
@@ -118,10 +117,7 @@ def _start(master: str, stderr: int | None, more: Mapping[str, str]) -> SparkSes
         # A machine without network has no other name that it can be reached by.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     conf = SparkConf(loadDefaults=False).setAll([(key, str(value)) for key, value in settings.items()])
-    if SparkContext._gateway is None:
-        launch: Any = launch_gateway
-        gateway = launch(conf, popen_kwargs={} if stderr is None else {"stderr": stderr})
-        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+    launch_jvm(conf, stderr)
     session = SparkSession.builder.config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -121,7 +121,7 @@ class TopicRoute:
             raise ConfigError(
                 'schema: records do not tell it; give --schema, such as "id INT, city STRING", or a file'
             )
-        fields = parse_schema(session, self.schema) if self.schema is not None else None
+        fields = parse_schema(self.schema) if self.schema is not None else None
         if fields is None and memory is not None:
             fields = memory.schema
         assert fields is not None  # noqa: S101 -- one of the two is given

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from ..errors import SparkbleachError
 from ..spark.clean import news_of, report
+from ..spark.compat import spark_schema
 from .arrive import SteadySource
 from .watch import Usage, Watch
 
@@ -92,7 +92,7 @@ def write_files(stream: pa.Table, directory: Path, file_tuples: int) -> None:
 
 def files(spark: SparkSession, directory: Path, schema: pa.Schema, files_per_batch: int = 1) -> DataFrame:
     """Return a stream of the files of a directory."""
-    reader = spark.readStream.schema(from_arrow_schema(schema))
+    reader = spark.readStream.schema(spark_schema(schema))
     return reader.option("maxFilesPerTrigger", files_per_batch).parquet(str(directory))
 
 
@@ -128,7 +128,7 @@ def steady_stream(spark: SparkSession, path: Path, *, rate: int, backlog: int) -
     """
     spark.dataSource.register(SteadySource)
     with pa.memory_map(str(path)) as file:
-        schema = from_arrow_schema(pa.ipc.open_file(file).schema).toDDL()
+        schema = spark_schema(pa.ipc.open_file(file).schema).toDDL()
     reader = spark.readStream.format("steady").options(path=str(path), rate=rate, backlog=backlog)
     return reader.option("schema", schema).load()
 

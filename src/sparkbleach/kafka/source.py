@@ -57,7 +57,7 @@ def read_topic(
     """
     topic = Topic.parse(topic)
     check_exists(topic)
-    fields = parse_schema(session, schema) if isinstance(schema, str) else schema
+    fields = parse_schema(schema) if isinstance(schema, str) else schema
     corrupt = session.conf.get("spark.sql.columnNameOfCorruptRecord") or "_corrupt_record"
     _check_names(fields, id, corrupt)
     reader = session.readStream.format("kafka").options(

@@ -1,4 +1,9 @@
-"""How the kernel is compiled: three decorators for all of it."""
+"""How the kernel is compiled: three decorators for all of it.
+
+This file has all that the package uses of Numba beyond its public API: where machine code is kept
+(`_CacheLocator`, `CacheImpl._locator_classes`), the stamp by which it is discarded (`_source_stamp`) and the
+option `_nrt`. Seen in Numba 0.62 to 0.68; `tests/unit/kernel/test_numba.py` fails when they move.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import warnings
@@ -14,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
@@ -29,6 +27,7 @@ from ..paper.topology import PaperTopology
 from ..rules.active import RuleSet
 from ..rules.rule import CheckedRule, Rule, check_rules, columns_read, is_plain
 from ..rules.update import RuleUpdate, in_order
+from .compat import arrow_schema, spark_type
 from .egress import egress
 from .events import AcceptsRules
 from .ingress import INGRESS_SCHEMA, control_rows, ingress
@@ -122,7 +121,7 @@ def clean(
         top=top,
     )
     _check_control(df, control)
-    schema = _arrow_schema(df.schema)
+    schema = arrow_schema(df.schema)
     updates = in_order(rule_updates)
     engine = Engine(schema, rules, id=id, window=window, windowing=windowing, repair=repair)
     ruled = Sequencer(_quietly(schema, engine.rules, id)) if paper else engine
@@ -240,7 +239,7 @@ def placed(
         RuleError: If a rule or a rule update is wrong or does not fit the schema.
         ConfigError: If the lanes are wrong.
     """
-    schema = _arrow_schema(df.schema)
+    schema = arrow_schema(df.schema)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuleWarning)  # `clean` gives it
         _, _, n_rules = _check_rules(Engine(schema, rules), in_order(rule_updates))
@@ -262,14 +261,6 @@ def _check_control(df: DataFrame, control: DataFrame | None) -> None:
             f"control: its columns are {control.schema.simpleString()}; "
             "select number and value, both as strings, or give what the stream of a rule log returns"
         )
-
-
-def _arrow_schema(schema: StructType) -> pa.Schema:
-    """Return a schema in Arrow's types, with times in UTC whatever the session's time zone is."""
-    options: dict[str, Any] = {"timezone": "UTC"}
-    if "timezone" not in inspect.signature(to_arrow_schema).parameters:
-        options = {}  # PySpark 4.1 means UTC
-    return to_arrow_schema(schema, **options)
 
 
 def _check_rules(
@@ -342,7 +333,7 @@ def _output_schema(schema: StructType, plan: Plan) -> StructType:
         repair = [
             StructField(
                 field.name,
-                schema[plan.id].dataType if field.name == "id" else from_arrow_type(field.type),
+                schema[plan.id].dataType if field.name == "id" else spark_type(field.type),
                 field.nullable,
             )
             for field in audit_schema(pa.int64())

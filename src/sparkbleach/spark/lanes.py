@@ -12,10 +12,9 @@ from ..config import check_count
 from ..engine.placement import Placement, place
 from ..errors import ConfigError
 from ..rules.rule import CheckedRule
+from .compat import spark_hash
 
 Lanes = int | Sequence[Sequence[str]]
-
-_UINT32 = 0xFFFFFFFF
 
 
 def placement_of(lanes: Lanes, n_rules: Mapping[str, int], schema: pa.Schema) -> Placement:
@@ -90,22 +89,9 @@ def spread_keys(n_lanes: int) -> tuple[int, ...]:
     keys: dict[int, int] = {}
     key = 0
     while len(keys) < n_lanes:
-        keys.setdefault(_spark_hash(key) % n_lanes, key)
+        keys.setdefault(spark_hash(key) % n_lanes, key)
         key += 1
     return tuple(sorted(keys.values()))
-
-
-def _spark_hash(key: int) -> int:
-    """Return what Spark's `hash` gives for an int: MurmurHash3, 32 bits, with the seed 42."""
-    k = key * 0xCC9E2D51 & _UINT32
-    k = (k << 15 | k >> 17) * 0x1B873593 & _UINT32
-    h = 42 ^ k
-    h = ((h << 13 | h >> 19) & _UINT32) * 5 + 0xE6546B64 & _UINT32
-    h ^= 4
-    h = (h ^ h >> 16) * 0x85EBCA6B & _UINT32
-    h = (h ^ h >> 13) * 0xC2B2AE35 & _UINT32
-    h ^= h >> 16
-    return h - (1 << 32) if h >> 31 else h
 
 
 def joined_report(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..compat import spark_type
 from ..plan import Plan
 
 #: the key in the metadata of the column for unreadable records that says what their text is: csv or json
@@ -97,9 +98,7 @@ def _wrong(field: pa.Field, value: str) -> str:
 
 
 def _type_name(type: pa.DataType) -> str:
-    from pyspark.sql.pandas.types import from_arrow_type
-
-    return str(from_arrow_type(type).simpleString())
+    return spark_type(type).simpleString()
 
 
 def _count(n: int, noun: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import json
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -16,7 +15,6 @@ import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     ByteType,
     DataType,
@@ -35,6 +33,8 @@ from pyspark.sql.types import (
 
 from ...config import check_choice
 from ...errors import ConfigError, SchemaError
+from ..compat import JVM_ERRORS, error_message, spark_type
+from ..hadoop import Entry, FileSystem, without_scheme
 from .quarantine import TEXT_FORMAT
 from .writer import FORMATS
 
@@ -67,24 +67,6 @@ _WIDER: dict[type[DataType], tuple[type[DataType], ...]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class File:
-    """A file of an input.
-
-    Attributes:
-        path: Where it is, as Hadoop has it.
-        size: How many bytes it has.
-    """
-
-    path: str
-    size: int
-
-    @property
-    def name(self) -> str:
-        """The path as users write it."""
-        return re.sub(r"^file:(//)?(?=/)", "", self.path)
-
-
 @dataclasses.dataclass(frozen=True)
 class Source:
     """Files that fit a schema.
@@ -102,7 +84,7 @@ class Source:
     path: str
     format: str
     schema: StructType
-    files: tuple[File, ...]
+    files: tuple[Entry, ...]
     multiline: bool = False
     _checked: set[str] = dataclasses.field(default_factory=set)
 
@@ -146,10 +128,10 @@ class Source:
         """
         if self.format != "parquet":
             return
-        hadoop = _Hadoop(self.session, self.path)
-        for path in hadoop.paths():
+        file_system = FileSystem(self.session, self.path)
+        for path in file_system.paths(self.path):
             if path not in self._checked:
-                _check_parquet(self.session, _Hadoop(self.session, path).files(), self.schema)
+                _check_parquet(self.session, list(file_system.walk(path)), self.schema)
                 self._checked.add(path)
 
     @property
@@ -207,11 +189,11 @@ def open_source(
     try:
         source.stream().schema  # noqa: B018 (Spark looks at the schema here)
     except AnalysisException as error:
-        raise SchemaError(f"schema: {first_line(error)}") from error
+        raise SchemaError(f"schema: {error_message(error)}") from error
     return source
 
 
-def parse_schema(session: SparkSession, text: str) -> StructType:
+def parse_schema(text: str) -> StructType:
     """Return the schema that a text such as `id INT, city STRING`, or a file with one, says.
 
     Raises:
@@ -225,19 +207,14 @@ def parse_schema(session: SparkSession, text: str) -> StructType:
             raise ConfigError(f"schema: cannot read {text} ({error}); save it as text in UTF-8") from error
     remedy = 'write names and types, such as "id INT, city STRING", or the path of a file with that'
     try:
-        schema = session._jvm.org.apache.spark.sql.types.StructType.fromDDL(" ".join(text.split()))  # type: ignore[union-attr]
+        schema = DataType.fromDDL(" ".join(text.split()))
     except ParseException as error:
         raise ConfigError(
-            f"schema: {text.strip()!r} is not a schema ({first_line(error)}); {remedy}"
+            f"schema: {text.strip()!r} is not a schema ({error_message(error)}); {remedy}"
         ) from error
-    return StructType.fromJson(json.loads(schema.json()))
-
-
-def first_line(error: PySparkException) -> str:
-    """Return what Spark says is wrong, without the class of the error and the rest."""
-    text = error.getMessage() or str(error)
-    line = next((line for line in text.splitlines() if line.strip()), "unknown error")
-    return re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", line).strip().rstrip(".")
+    if not isinstance(schema, StructType) or not schema.names:
+        raise ConfigError(f"schema: {text.strip()!r} has no columns; {remedy}")
+    return schema
 
 
 def _options(format: str, multiline: bool) -> dict[str, Any]:
@@ -258,99 +235,28 @@ def _check_names(schema: StructType) -> None:
         seen.add(field.name.lower())
 
 
-class _Hadoop:
-    """Files on any file system that Hadoop knows."""
-
-    def __init__(self, session: Any, path: str) -> None:
-        self._jvm = session._jvm
-        self._conf = session._jsparkSession.sessionState().newHadoopConf()
-        self.path = self._jvm.org.apache.hadoop.fs.Path(path)
-        self.fs = self.path.getFileSystem(self._conf)
-
-    def is_file(self) -> bool:
-        """Return whether there is a file of exactly this name."""
-        return bool(self.fs.exists(self.path)) and bool(self.fs.getFileStatus(self.path).isFile())
-
-    def files(self) -> list[File]:
-        """Return all files in a file, a directory or a glob, by path; hidden ones are left out."""
-        if self.fs.exists(self.path):
-            found = [self.fs.getFileStatus(self.path)]
-        else:
-            found = list(self.fs.globStatus(self.path) or [])
-        files: list[File] = []
-        while found:
-            status = found.pop()
-            if status.isDirectory():
-                found += [child for child in self.fs.listStatus(status.getPath()) if not _hidden(child)]
-            else:
-                files.append(File(status.getPath().toString(), status.getLen()))
-        return sorted(files, key=lambda file: file.path)
-
-    def paths(self) -> list[str]:
-        """Return the paths of the files in a directory or a glob, not looking into further directories."""
-        if self.fs.exists(self.path) and self.fs.getFileStatus(self.path).isDirectory():
-            found = self.fs.listStatus(self.path)
-        else:
-            found = self.fs.globStatus(self.path)
-        paths = [str(status.getPath().toString()) for status in found or ()]
-        return [path for path in paths if not _hidden_name(path.rpartition("/")[2])]
-
-    def head(self, n_bytes: int) -> bytes:
-        """Return the first bytes of a file, decompressed."""
-        codec = self._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(self._conf).getCodec(
-            self.path
-        )
-        stream = self.fs.open(self.path)
-        try:
-            if codec is not None:
-                stream = codec.createInputStream(stream)
-            return bytes(stream.readNBytes(n_bytes))
-        finally:
-            stream.close()
-
-    def tail(self, size: int, n_bytes: int) -> bytes:
-        """Return the last bytes of a file."""
-        stream = self.fs.open(self.path)
-        try:
-            stream.seek(max(0, size - n_bytes))
-            return bytes(stream.readNBytes(n_bytes))
-        finally:
-            stream.close()
-
-
-def _hidden(status: Any) -> bool:
-    return _hidden_name(str(status.getPath().getName()))
-
-
-def _hidden_name(name: str) -> bool:
-    return name.startswith(("_", "."))
-
-
-def _list_files(session: SparkSession, path: str) -> list[File]:
-    from py4j.protocol import Py4JJavaError
-
+def _list_files(session: SparkSession, path: str) -> list[Entry]:
     try:
-        hadoop = _Hadoop(session, path)
-        files = hadoop.files()
-        if not files and not hadoop.fs.exists(hadoop.path):
-            raise ConfigError(f"input: {path} is not there; check the path")
-    except Py4JJavaError as error:
-        raise ConfigError(f"input: cannot list {path} ({_java_message(error)}); check the path") from error
-    except PySparkException as error:
-        raise ConfigError(f"input: cannot list {path} ({first_line(error)}); check the path") from error
+        file_system = FileSystem(session, path)
+        files = sorted(file_system.walk(path), key=lambda file: file.path)
+        if not files and file_system.find(path) is None:
+            raise ConfigError(f"input: {path} does not exist; check the path")
+    except JVM_ERRORS as error:
+        raise ConfigError(f"input: cannot list {path} ({error_message(error)}); check the path") from error
     return files
 
 
 def _as_pattern(session: SparkSession, path: str) -> str:
     """Return a path as Spark's file stream takes it: a single file only as a pattern that matches it."""
-    if not _Hadoop(session, path).is_file():
+    found = FileSystem(session, path).find(path)
+    if found is None or found.is_directory:
         return path
     directory, name = os.path.split(path)
     name = re.sub(r"([{}\[\]*?\\])", r"\\\1", name)
     return os.path.join(directory, f"{name[:-1]}[{name[-1]}]")
 
 
-def _guess_format(path: str, files: Sequence[File]) -> str:
+def _guess_format(path: str, files: Sequence[Entry]) -> str:
     formats: dict[str, str] = {}
     for file in files:
         name = file.path.lower()
@@ -359,10 +265,10 @@ def _guess_format(path: str, files: Sequence[File]) -> str:
         found = _FORMAT_OF.get(os.path.splitext(name)[1])
         if found is None:
             raise ConfigError(
-                f"input: the name of {file.name} does not tell its format; give --input-format, "
+                f"input: the name of {file} does not tell its format; give --input-format, "
                 "or a pattern that leaves this file out, such as 'DIR/*.csv'"
             )
-        formats.setdefault(found, file.name)
+        formats.setdefault(found, str(file))
     if len(formats) > 1:
         first, second = list(formats.values())[:2]
         raise ConfigError(
@@ -373,24 +279,24 @@ def _guess_format(path: str, files: Sequence[File]) -> str:
 
 
 def _check_csv(
-    session: SparkSession, files: Sequence[File], schema: StructType | None, multiline: bool
+    session: SparkSession, files: Sequence[Entry], schema: StructType | None, multiline: bool
 ) -> StructType:
     expected = schema.names if schema else None
     origin = "the schema"
     for file in files:
         header = _header(session, file)
         if expected is None:
-            expected, origin = header, file.name
+            expected, origin = header, str(file)
         problem = _header_problem(header, expected)
         if problem:
             raise SchemaError(
-                f"{file.name}: {problem}; its header has {_told(header)}, {origin} has {_told(expected)}; "
+                f"{file}: {problem}; its header has {_told(header)}, {origin} has {_told(expected)}; "
                 "make them the same, or leave the file out"
             )
     return schema or _infer_csv(session, files, expected or [], multiline)
 
 
-def _header(session: SparkSession, file: File) -> list[str]:
+def _header(session: SparkSession, file: Entry) -> list[str]:
     data = _read(session, file, _HEADER_BYTES_MAX)
     try:
         text = data.decode("utf-8-sig")
@@ -398,19 +304,19 @@ def _header(session: SparkSession, file: File) -> list[str]:
         # The cut at the end may be in the middle of a character.
         if error.start < len(data) - 4:
             raise SchemaError(
-                f"{file.name}: it is not valid UTF-8 at byte {error.start}; save it as UTF-8"
+                f"{file}: it is not valid UTF-8 at byte {error.start}; save it as UTF-8"
             ) from error
         text = data[: error.start].decode("utf-8-sig")
     lines = (line for line in io.StringIO(text, newline=None) if line.strip())
     line = next(lines, None)
     if line is None:
-        raise SchemaError(f"{file.name}: it is empty and has no header; remove it, or write the header line")
+        raise SchemaError(f"{file}: it is empty and has no header; remove it, or write the header line")
     header = next(csv.reader([line.rstrip("\n")]))
     for place, name in enumerate(header):
         if not name:
-            raise SchemaError(f"{file.name}: column {place + 1} has no name in the header; give it one")
+            raise SchemaError(f"{file}: column {place + 1} has no name in the header; give it one")
         if name in header[:place]:
-            raise SchemaError(f"{file.name}: its header has {name!r} twice; rename one of the two columns")
+            raise SchemaError(f"{file}: its header has {name!r} twice; rename one of the two columns")
     return header
 
 
@@ -431,7 +337,7 @@ def _told(names: Iterable[str]) -> str:
 
 
 def _infer_csv(
-    session: SparkSession, files: Sequence[File], names: Sequence[str], multiline: bool
+    session: SparkSession, files: Sequence[Entry], names: Sequence[str], multiline: bool
 ) -> StructType:
     """Infer types; a type whose text would differ from the cell's, as 7 does from 007, is not taken."""
     paths = [file.path for file in files]
@@ -472,7 +378,7 @@ def _check_csv_lines(session: SparkSession, paths: list[str], multiline: bool) -
     bad = lines.where(F.col("foreign") | F.col("on")).first()
     if bad is None:
         return
-    name = File(bad["file_path"], 0).name
+    name = without_scheme(bad["file_path"])
     if bad["foreign"]:
         raise SchemaError(f"{name}: it is not valid UTF-8; save it as UTF-8")
     raise SchemaError(
@@ -481,7 +387,7 @@ def _check_csv_lines(session: SparkSession, paths: list[str], multiline: bool) -
     )
 
 
-def _infer_json(session: SparkSession, path: str, files: Sequence[File], multiline: bool) -> StructType:
+def _infer_json(session: SparkSession, path: str, files: Sequence[Entry], multiline: bool) -> StructType:
     corrupt = _corrupt_name(session)
     inferred = session.read.options(**_options("json", multiline)).json([file.path for file in files]).schema
     fields = [field for field in inferred if field.name != corrupt]
@@ -492,23 +398,23 @@ def _infer_json(session: SparkSession, path: str, files: Sequence[File], multili
     return StructType(fields)
 
 
-def _check_parquet(session: SparkSession, files: Sequence[File], schema: StructType | None) -> StructType:
+def _check_parquet(session: SparkSession, files: Sequence[Entry], schema: StructType | None) -> StructType:
     origin = "the schema"
     for file in files:
         footer = _footer(session, file)
         found = {field.name: _spark_type(file, field) for field in footer}
         if schema is None:
             schema = StructType([StructField(name, type) for name, type in found.items()])
-            origin = file.name
+            origin = str(file)
         for field in schema:
             if field.name not in found:
                 raise SchemaError(
-                    f"{file.name}: the column {field.name!r} is missing; it has {_told(found)}; "
+                    f"{file}: the column {field.name!r} is missing; it has {_told(found)}; "
                     f"add it, or leave the file out ({origin} has it)"
                 )
             if not _fits(found[field.name], field.dataType):
                 raise SchemaError(
-                    f"{file.name}: the column {field.name!r} is of type {found[field.name].simpleString()}, "
+                    f"{file}: the column {field.name!r} is of type {found[field.name].simpleString()}, "
                     f"but {origin} has {field.dataType.simpleString()}; cast it, or leave the file out"
                 )
     if schema is None:
@@ -516,9 +422,9 @@ def _check_parquet(session: SparkSession, files: Sequence[File], schema: StructT
     return schema
 
 
-def _footer(session: SparkSession, file: File) -> pa.Schema:
+def _footer(session: SparkSession, file: Entry) -> pa.Schema:
     """Return the schema of a Parquet file, of which no more than the end is read."""
-    broken = SchemaError(f"{file.name}: it is not a whole Parquet file; write it anew, or leave it out")
+    broken = SchemaError(f"{file}: it is not a whole Parquet file; write it anew, or leave it out")
     end = _read(session, file, 8, at_end=True)
     if len(end) < 8 or end[4:] != b"PAR1":
         raise broken
@@ -532,17 +438,16 @@ def _footer(session: SparkSession, file: File) -> pa.Schema:
         raise broken from error
 
 
-def _spark_type(file: File, field: pa.Field) -> DataType:
+def _spark_type(file: Entry, field: pa.Field) -> DataType:
     type = field.type
     if pa.types.is_dictionary(type):
         type = type.value_type
     try:
-        found: DataType = from_arrow_type(type)
+        return spark_type(type)
     except PySparkException as error:
         raise SchemaError(
-            f"{file.name}: the column {field.name!r} is of type {type}, which Spark does not know; cast it"
+            f"{file}: the column {field.name!r} is of type {type}, which Spark does not know; cast it"
         ) from error
-    return found
 
 
 def _fits(found: DataType, wanted: DataType) -> bool:
@@ -556,23 +461,18 @@ def _fits(found: DataType, wanted: DataType) -> bool:
     return found.simpleString() == wanted.simpleString() or isinstance(wanted, _WIDER.get(type(found), ()))
 
 
-def _read(session: SparkSession, file: File, n_bytes: int, at_end: bool = False) -> bytes:
+def _read(session: SparkSession, file: Entry, n_bytes: int, at_end: bool = False) -> bytes:
     """Return the beginning or the end of a file.
 
     Raises:
         SchemaError: If it cannot be read.
     """
-    from py4j.protocol import Py4JJavaError
-
     try:
-        hadoop = _Hadoop(session, file.path)
-        return hadoop.tail(file.size, n_bytes) if at_end else hadoop.head(n_bytes)
-    except Py4JJavaError as error:
-        problem = _java_message(error)
-    except PySparkException as error:
-        problem = first_line(error)
-    raise SchemaError(f"{file.name}: cannot read it ({problem}); check its permissions, or leave it out")
-
-
-def _java_message(error: Any) -> str:
-    return str(error.java_exception.getMessage()).splitlines()[0]
+        file_system = FileSystem(session, file.path)
+        if at_end:
+            return file_system.read_end(file, n_bytes)
+        return file_system.read(file.path, n_bytes, decompress=True)
+    except JVM_ERRORS as error:
+        raise SchemaError(
+            f"{file}: cannot read it ({error_message(error)}); check its permissions, or leave it out"
+        ) from error

@@ -12,6 +12,7 @@ from ...control.outcome import Outcome
 from ...control.rule_log import RuleLog, open_log
 from ...errors import ConfigError, SparkbleachError
 from ..clean import audit as audit_of
+from ..hadoop import FileSystem
 from ..plan import CONTROL, QUARANTINE, REPAIRS
 
 FORMATS = ("csv", "json", "parquet")
@@ -152,62 +153,33 @@ class Writer:
     def _publish(
         self, rows: DataFrame, directory: str | None, format: str, batch_id: int, n_rows: int
     ) -> None:
-        """Have a directory hold exactly these rows of a batch."""
+        """Have a directory hold exactly these rows of a batch.
+
+        Raises:
+            SparkbleachError: If the file system does not move the files there.
+        """
         if directory is None:
             return
-        target = _Directory(rows, directory)
+        file_system = FileSystem(rows.sparkSession, directory)
+        directory = directory.rstrip("/")
+        staging = f"{directory}/{_STAGING}"
+        prefix = f"part-{batch_id:06}-"
+        if n_rows:
+            rows.write.format(format).options(**WRITE_OPTIONS[format]).mode("overwrite").save(
+                f"{staging}/batch-{batch_id}"
+            )
+        for left in file_system.children(directory, f"{prefix}*"):  # by an earlier attempt
+            file_system.delete(left.path)
         if n_rows == 0:
-            target.delete_batch(batch_id)
             return
-        staging = f"{directory.rstrip('/')}/{_STAGING}/batch-{batch_id}"
-        rows.write.format(format).options(**WRITE_OPTIONS[format]).mode("overwrite").save(staging)
-        target.delete_batch(batch_id)
-        target.take(staging, batch_id, format)
+        for number, part in enumerate(file_system.children(f"{staging}/batch-{batch_id}", "part-*")):
+            target = f"{directory}/{prefix}{number:04}.{format}"
+            if not file_system.rename(part.path, target):
+                raise SparkbleachError(
+                    f"{target}: cannot move {part.path} there; check permissions and free space"
+                )
+        file_system.delete(staging)
 
 
 def _is_applied(repair: Column) -> Column:
     return repair["applied"]
-
-
-class _Directory:
-    """A directory on any file system that Hadoop knows."""
-
-    def __init__(self, rows: DataFrame, directory: str) -> None:
-        session: Any = rows.sparkSession
-        self._checksummed = session._jvm.java.lang.Class.forName("org.apache.hadoop.fs.ChecksumFileSystem")
-        self._path_of = session._jvm.org.apache.hadoop.fs.Path
-        self._path = self._path_of(directory)
-        self._fs = self._path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
-
-    def delete_batch(self, batch_id: int) -> None:
-        """Delete the files that an earlier attempt of a batch left."""
-        for status in self._files(self._path, f"part-{batch_id:06}-"):
-            self._fs.delete(status.getPath(), False)
-
-    def take(self, staging: str, batch_id: int, format: str) -> None:
-        """Move the files of a staging directory here, under the names of a batch.
-
-        Raises:
-            SparkbleachError: If the file system refuses.
-        """
-        # A local file's checksum would be a hidden file that lies as soon as somebody edits its data.
-        checksummed = self._checksummed.isInstance(self._fs)
-        fs = self._fs.getRawFileSystem() if checksummed else self._fs
-        sources = self._files(self._path_of(staging), "part-")
-        sources.sort(key=lambda status: str(status.getPath().getName()))
-        for number, status in enumerate(sources):
-            target = self._path_of(self._path, f"part-{batch_id:06}-{number:04}.{format}")
-            if not fs.rename(status.getPath(), target):
-                raise SparkbleachError(
-                    f"{target}: cannot move {status.getPath()} there; check permissions and free space"
-                )
-        self._fs.delete(self._path_of(self._path, _STAGING), True)
-
-    def _files(self, directory: Any, prefix: str) -> list[Any]:
-        if not self._fs.exists(directory):
-            return []
-        return [
-            status
-            for status in self._fs.listStatus(directory)
-            if status.getPath().getName().startswith(prefix)
-        ]

@@ -1,0 +1,164 @@
+"""Hadoop's file systems, through the JVM of a Spark session.
+
+PySpark has no public way to list, move and delete files wherever Spark can read and write them (HDFS, object
+stores, local disks). Hadoop's Java classes can, and a session reaches them by two private attributes, `_jvm`
+and `_jsparkSession`. Seen in PySpark 4.1, 4.2 and 4.3 (Hadoop 3.4). `tests/spark/test_compat.py` fails when
+they move.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .compat import moved
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: the names that Spark reads in a directory
+_VISIBLE = "[^_.]*"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file or a directory that was listed.
+
+    Attributes:
+        path: The whole path, with the scheme of its file system.
+        size: Of a file, in bytes.
+        is_directory: Whether this is a directory.
+    """
+
+    path: str
+    size: int
+    is_directory: bool = False
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    def __str__(self) -> str:
+        return without_scheme(self.path)
+
+
+def without_scheme(path: str) -> str:
+    """Return a path without `file:`, as users write local ones."""
+    return re.sub(r"^file:(//)?(?=/)", "", path)
+
+
+class FileSystem:
+    """The file system that a path is on.
+
+    Args:
+        session: The session whose JVM and Hadoop settings are used.
+        path: A path on the file system; all methods take paths on the same one.
+    """
+
+    def __init__(self, session: SparkSession, path: str) -> None:
+        inner: Any = session
+        try:
+            self._jvm = inner._jvm
+            self._conf = inner._jsparkSession.sessionState().newHadoopConf()
+            self._path = self._jvm.org.apache.hadoop.fs.Path
+            self._fs = self._path(path).getFileSystem(self._conf)
+        except (AttributeError, TypeError) as error:
+            raise moved("SparkSession._jvm or SparkSession._jsparkSession") from error
+
+    def find(self, path: str) -> Entry | None:
+        """Return the file or directory at a path; None if there is none."""
+        where = self._path(path)
+        return _entry(self._fs.getFileStatus(where)) if self._fs.exists(where) else None
+
+    def children(self, directory: str, names: str = "*") -> list[Entry]:
+        """Return what a directory has under names of a pattern, by path; nothing if it does not exist."""
+        where = self._path(directory)
+        return self._list(where, names) if self._fs.exists(where) else []
+
+    def match(self, pattern: str) -> list[Entry]:
+        """Return the file or directory at a path, or what matches the path as a pattern."""
+        found = self.find(pattern)
+        return [found] if found else _sorted(self._fs.globStatus(self._path(pattern)) or ())
+
+    def walk(self, pattern: str) -> Iterator[Entry]:
+        """Yield all files at a path, a pattern, or below it; hidden ones in directories are left out."""
+        found = self.match(pattern)
+        while found:
+            entry = found.pop()
+            if entry.is_directory:
+                found += self._list(self._path(entry.path), _VISIBLE)
+            else:
+                yield entry
+
+    def paths(self, pattern: str) -> list[str]:
+        """Return the paths in a directory, or those that match a pattern; hidden ones are left out.
+
+        This asks the JVM for nothing but paths: with many files it is several times as fast as `match`.
+        """
+        found = self.find(pattern)
+        if found and found.is_directory:
+            statuses = self._fs.listStatus(self._path(pattern), self._filter(_VISIBLE))
+        else:
+            statuses = self._fs.globStatus(self._path(pattern), self._filter(_VISIBLE)) or ()
+        return [status.getPath().toString() for status in statuses]
+
+    def read(self, path: str, n_bytes: int | None = None, *, decompress: bool = False) -> bytes:
+        """Return the first bytes of a file, or all of them.
+
+        Args:
+            path: The file.
+            n_bytes: How many bytes; None for all.
+            decompress: Whether a file whose name says so, such as `.gz`, is decompressed.
+        """
+        where = self._path(path)
+        codec = None
+        if decompress:
+            factory = self._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(self._conf)
+            codec = factory.getCodec(where)
+        with ExitStack() as streams:
+            stream = streams.enter_context(closing(self._fs.open(where)))
+            if codec is not None:
+                stream = streams.enter_context(closing(codec.createInputStream(stream)))
+            return bytes(stream.readAllBytes() if n_bytes is None else stream.readNBytes(n_bytes))
+
+    def read_end(self, file: Entry, n_bytes: int) -> bytes:
+        """Return the last bytes of a file."""
+        with closing(self._fs.open(self._path(file.path))) as stream:
+            stream.seek(max(0, file.size - n_bytes))
+            return bytes(stream.readNBytes(n_bytes))
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file, in place of one that may be there."""
+        with closing(self._fs.create(self._path(path), True)) as stream:
+            stream.write(bytearray(data))
+
+    def rename(self, path: str, target: str) -> bool:
+        """Move a file without its checksum, and return whether the file system did so.
+
+        The checksum of a local file is a hidden file that is wrong as soon as somebody edits the data.
+        """
+        checksummed = self._jvm.java.lang.Class.forName("org.apache.hadoop.fs.ChecksumFileSystem")
+        fs = self._fs.getRawFileSystem() if checksummed.isInstance(self._fs) else self._fs
+        return bool(fs.rename(self._path(path), self._path(target)))
+
+    def delete(self, path: str) -> None:
+        """Delete a file, or a directory with all that is in it."""
+        self._fs.delete(self._path(path), True)
+
+    def _list(self, directory: Any, names: str) -> list[Entry]:
+        return _sorted(self._fs.listStatus(directory, self._filter(names)))
+
+    def _filter(self, names: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.GlobFilter(names)
+
+
+def _sorted(statuses: Any) -> list[Entry]:
+    return sorted(map(_entry, statuses), key=lambda entry: entry.path)
+
+
+def _entry(status: Any) -> Entry:
+    return Entry(status.getPath().toString(), status.getLen(), status.isDirectory())
