@@ -20,6 +20,9 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY) ## Make the virtual environment
 
+test-fast: $(READY) ## Run the tests that need no Spark, with few random streams (under a minute)
+	HYPOTHESIS_PROFILE=fast $(BIN)/pytest -n 2 -m "not slow" tests/unit tests/property
+
 test: $(READY) ## Run the tests, with coverage
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90 --durations=40
 
@@ -66,4 +69,4 @@ clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-nightly lint format demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-topologies clean
+.PHONY: help setup test-fast test test-nightly lint format demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-topologies clean

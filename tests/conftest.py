@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.support.profiles import load_profile
+import sys
+
+from tests.support.profiles import FAST, load_profile
 
 load_profile()
 pytest_plugins = ["tests.support.fixtures"]
+
+if FAST:  # which is for what needs neither: an import of them is an error
+    sys.modules |= dict.fromkeys(["pyspark", "py4j", "confluent_kafka"])  # type: ignore[arg-type]

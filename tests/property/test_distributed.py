@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Engine, Rule, RuleError, SchemaError, Window
@@ -22,6 +22,7 @@ from sparkbleach.paper.messages import Envelope
 from sparkbleach.rules.update import RuleUpdate
 from tests.naive.reference import NaiveAttribute, NaiveRule
 from tests.support.cases import Case, Pair, as_live, cases
+from tests.support.profiles import one_in
 from tests.support.sales import SALES_RULES
 from tests.support.simulation import simulate
 
@@ -105,7 +106,7 @@ def check_workers(engine: DistributedEngine) -> None:
 
 
 @pytest.mark.parametrize("coordination", EXACT)
-@settings(max_examples=settings().max_examples // 4)
+@one_in(4)
 @given(cases(), TOPOLOGIES)
 def test_equals_reference(coordination: str, case: Case, topology: dict[str, int]) -> None:
     """Every cell and every audit row is the reference's, after every step."""
@@ -116,7 +117,7 @@ def test_equals_reference(coordination: str, case: Case, topology: dict[str, int
 
 @pytest.mark.parametrize("coordination", EXACT)
 @pytest.mark.parametrize("windowing", ["bleach", "basic"])
-@settings(max_examples=settings().max_examples // 12)
+@one_in(12)
 @given(seed=st.integers(0, 2**32), topology=TOPOLOGIES)
 def test_long_streams_equal_reference(
     windowing: str, coordination: str, seed: int, topology: dict[str, int]
@@ -131,7 +132,7 @@ def test_long_streams_equal_reference(
     )
 
 
-@settings(max_examples=settings().max_examples // 6)
+@one_in(6)
 @given(cases(), st.sampled_from([*EXACT, "ir"]), TOPOLOGIES, st.integers(0, 2**32))
 def test_updates_within_a_micro_batch(
     case: Case, coordination: str, topology: dict[str, int], seed: int
@@ -237,7 +238,7 @@ class LatePair(DistributedPair):
                     self.exact.engine.add_rule(rule)
 
 
-@settings(max_examples=settings().max_examples // 12)
+@one_in(12)
 @given(cases(), TOPOLOGIES)
 def test_ir_with_one_worker_equals_reference(case: Case, topology: dict[str, int]) -> None:
     """RW-ir is exact when there is no other worker to hear from."""
@@ -248,7 +249,7 @@ def test_ir_with_one_worker_equals_reference(case: Case, topology: dict[str, int
 
 @pytest.mark.parametrize(("batch_tuples", "n_tuples"), [(1, 50), (None, 150)])
 @pytest.mark.parametrize("windowing", ["bleach", "basic"])
-@settings(max_examples=settings().max_examples // 30)
+@one_in(30)
 @given(seed=st.integers(0, 2**32), workers=st.integers(2, 5))
 def test_ir_differs_only_by_links_of_the_same_micro_batch(
     windowing: str, batch_tuples: int | None, n_tuples: int, seed: int, workers: int

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbleach import Engine, Rule, RuleError, RuleWarning
@@ -16,6 +16,7 @@ from sparkbleach.engine.audit import audit_batch, in_schema_order, replace_cells
 from sparkbleach.engine.placement import Placement, Share, place
 from tests.support.cases import Case, Pair, cases, count_rules
 from tests.support.invariants import check_invariants
+from tests.support.profiles import one_in
 from tests.support.simulation import simulate
 
 
@@ -118,7 +119,7 @@ class LanesPair(Pair):
         super().step(step)
 
 
-@settings(max_examples=settings().max_examples // 2)
+@one_in(2)
 @given(cases(), st.integers(1, 4))
 def test_lanes_equal_reference(case: Case, n_lanes: int) -> None:
     """Every cell, every audit row and every count is the reference's, and no lane has more than its share."""
@@ -128,7 +129,7 @@ def test_lanes_equal_reference(case: Case, n_lanes: int) -> None:
 
 
 @pytest.mark.parametrize(("windowing", "repair"), [("bleach", "class"), ("basic", "vote")])
-@settings(max_examples=settings().max_examples // 10)
+@one_in(10)
 @given(seed=st.integers(0, 2**32), n_lanes=st.integers(2, 3))
 def test_lanes_equal_reference_on_long_streams(windowing: str, repair: str, seed: int, n_lanes: int) -> None:
     """So it is while the window slides, groups merge and split, and rules come and go."""

@@ -7,15 +7,16 @@ ones, in which keys drift. Everything follows from the seed that a failure print
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.profiles import one_in
 from tests.support.simulation import simulate
 
 
 @pytest.mark.parametrize("repair", ["class", "vote"])
 @pytest.mark.parametrize("windowing", ["bleach", "basic"])
-@settings(max_examples=settings().max_examples // 3)
+@one_in(3)
 @given(seed=st.integers(0, 2**32))
 def test_long_streams_equal_reference(windowing: str, repair: str, seed: int) -> None:
     """Every cell and every audit row of a long stream is the reference's, with all invariants."""

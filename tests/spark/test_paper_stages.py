@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Window
@@ -26,6 +26,7 @@ from sparkbleach.spark.paper.sequence import SequencerOperator
 from sparkbleach.spark.paper.work import WorkerOperator
 from tests.support.cases import SPARK_TYPES, Case, as_live, cases
 from tests.support.lane_stream import LaneStream
+from tests.support.profiles import one_in
 from tests.support.store import Store
 
 pytestmark = pytest.mark.usefixtures("new_worker")
@@ -158,7 +159,7 @@ def spreads(choice: Callable[..., Any] = st.fixed_dictionaries) -> Any:
     return st.one_of(exact, late)
 
 
-@settings(max_examples=settings().max_examples // 3)
+@one_in(3)
 @given(cases(choice=SPARK_TYPES), st.integers(0, 2**32), st.booleans(), st.booleans(), spreads())
 def test_the_stages_give_what_the_engine_gives(
     case: Case, seed: int, by_order: bool, control: bool, spread: dict[str, Any]

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 #: kernel without compilation
 _EXAMPLES = {"fast": 10, "default": 300, "nightly": 5_000, "interpreted": 30}
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+FAST = _PROFILE == "fast"
 NIGHTLY = _PROFILE == "nightly"
 
 
@@ -24,3 +25,8 @@ def load_profile() -> None:
             print_blob=True,
         )
     settings.load_profile(_PROFILE)
+
+
+def one_in(n: int) -> settings:
+    """Return settings that draw the n-th part of the profile's cases, for properties whose cases are slow."""
+    return settings(max_examples=max(3, settings().max_examples // n))

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Engine, Rule, SchemaError, Window
 from sparkbleach.engine.apply import apply_rules
 from sparkbleach.engine.audit import RepairedColumn, audit_batch, replace_cells
 from sparkbleach.rules.rule import check_rules, columns_read
+from tests.support.profiles import one_in
 
 SCHEMA = pa.schema(
     [
@@ -40,7 +41,7 @@ RULES = [
     Rule("bx", "b", "x", tableau=[["k1", 0.25], ["_", "_"]], when="c IS NOT NULL"),
 ]
 READ = ["id", "a", "b", "v", "x", "c"]
-FEW = settings(max_examples=max(3, settings().max_examples // 8))
+FEW = one_in(8)
 
 
 def stream(n: int = 200, seed: int = 1) -> pa.RecordBatch:

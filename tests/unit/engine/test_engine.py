@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Engine, Rule, RuleError, RuleWarning, SchemaError, Window
+from tests.support.profiles import one_in
 
 SCHEMA = pa.schema([("id", pa.string()), ("k", pa.int64()), ("v", pa.string()), ("w", pa.string())])
 RULES = ["kv: k -> v", "kw: k -> w"]
@@ -33,7 +34,7 @@ AUDIT_COLUMNS = [
     "applied",
 ]
 # Streams of thousands of tuples: fewer examples than elsewhere, in proportion to the profile's.
-FEW = settings(max_examples=max(3, settings().max_examples // 8))
+FEW = one_in(8)
 MODES = pytest.mark.parametrize(
     ("windowing", "repair"), [("bleach", "class"), ("bleach", "vote"), ("basic", "class"), ("basic", "vote")]
 )

@@ -188,6 +188,7 @@ class TestCache:
 class TestArchive:
     """In an archive, as executors get the package, machine code is in the user's cache."""
 
+    @pytest.mark.slow
     @compiled_only
     def test_does_not_compile_again(self, tmp_path: Path) -> None:
         """An archive at any path finds what was compiled for the same kernel."""
@@ -221,6 +222,7 @@ def clean_solo_signatures() -> None:
 class TestInterpreted:
     """The kernel is plain Python that happens to be compiled."""
 
+    @pytest.mark.slow
     def test_properties_hold_without_the_jit(self) -> None:
         """With the JIT off the engine equals the reference as well: compiled code does what is written."""
         printed = run_python(

@@ -359,7 +359,7 @@ def test_result_does_not_depend_on_the_time_zone_of_the_machine() -> None:
     """A zoned timestamp is shown in UTC, wherever the program runs."""
     program = """
 import datetime as dt, pyarrow as pa
-from sparkbleach.condition import Condition, Conditions
+from sparkbleach.rules.condition import Condition, Conditions
 batch = pa.record_batch({"ts": pa.array([dt.datetime(2024, 5, 1, 23, tzinfo=dt.UTC)])})
 condition = Condition.compile("hour(ts) = 23 AND ts::DATE = DATE '2024-05-01'", batch.schema)
 assert Conditions(batch.schema, [condition]).evaluate(batch)[0].tolist() == [True]
