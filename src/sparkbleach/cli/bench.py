@@ -11,7 +11,7 @@ import typer
 
 from ..errors import ConfigError
 from . import options
-from .failure import told
+from .failure import reported_errors
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -65,7 +65,7 @@ def bench(
 
     Example: `sparkbleach bench accuracy windowing --profile small --output evaluation`
     """
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         from dataclasses import replace
 
         from ..evaluate.experiments import EXPERIMENTS

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from . import options
-from .failure import told
+from .failure import reported_errors
 
 
 def broker(
@@ -36,7 +36,7 @@ def broker(
 
     Example: `sparkbleach broker --port 9092`
     """
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         from ..kafka.broker import Broker
         from .session import check_java
 

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import ConfigError
 from . import options
-from .failure import told
+from .failure import reported_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def check(
 
     Example: `sparkbleach check --rules rules.yml --input 'in/*.csv' --id id`
     """
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         from ..rules.file import load_rules
 
         loaded = load_rules(rules)

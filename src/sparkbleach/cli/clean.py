@@ -9,7 +9,7 @@ import typer
 
 from ..errors import ConfigError
 from . import options
-from .failure import told
+from .failure import reported_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -163,7 +163,7 @@ def clean(
 
     Example: `sparkbleach clean --rules rules.yml --input 'in/*.csv' --id id --output clean`
     """
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         from ..control.rule_log import open_log
         from ..paper.topology import PaperTopology
         from ..rules.file import load_rules

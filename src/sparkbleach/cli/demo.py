@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options
-from .failure import told
+from .failure import reported_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,7 @@ def demo(
     Ten percent of the cells that the rules are about are wrong. A few rows are shown dirty and clean; then
     the whole stream runs through Spark, and the result is compared with the truth. Nothing is left behind.
     """
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         from ..config import Window
         from ..evaluate.spark_run import write_files
         from ..spark.clean import clean

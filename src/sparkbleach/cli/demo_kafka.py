@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options
-from .failure import told
+from .failure import reported_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ def demo_kafka(
     hundredth are not even JSON, cleans them on Spark, deletes a rule and adds another while the stream runs,
     reads what came out, and compares it with the truth. Nothing is left behind.
     """
-    with told(debug=debug), tempfile.TemporaryDirectory(prefix="sparkbleach-demo-") as directory:
+    with reported_errors(debug=debug), tempfile.TemporaryDirectory(prefix="sparkbleach-demo-") as directory:
         from ..control.controller import RuleController
         from ..kafka import Broker, spark_jars
         from ..kafka.client import create, read

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import ConfigError
 from . import options
-from .failure import told
+from .failure import reported_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +81,7 @@ def dirty(
 
     Example: `sparkbleach dirty --input clean.csv --output dirty.csv --rules rules.yml --log log.jsonl`
     """
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         from rich.console import Console
 
         from ..evaluate.spoil import spoil

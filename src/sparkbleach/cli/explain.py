@@ -11,7 +11,7 @@ import typer
 
 from ..errors import ConfigError
 from . import options
-from .failure import told
+from .failure import reported_errors
 
 # The columns of an audit, as DuckDB has to read them from JSON; the id is compared and shown as text.
 _JSON_COLUMNS = {
@@ -52,7 +52,7 @@ def explain(
 
     Example: `sparkbleach explain 3 --audit clean-audit`
     """
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         if options.is_topic(audit):
             rows = read_audit_topic(audit, id, options.kafka_options_of(kafka_option))
         else:

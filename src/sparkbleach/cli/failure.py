@@ -29,7 +29,7 @@ _CAUSE = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
 
 
 @contextmanager
-def told(*, debug: bool) -> Iterator[None]:
+def reported_errors(*, debug: bool) -> Iterator[None]:
     """Turn errors into a line on standard error and an exit code, and warnings into lines.
 
     Args:

@@ -10,7 +10,7 @@ import typer
 
 from ..errors import ConfigError
 from . import options
-from .failure import told
+from .failure import reported_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def add(
 
     Example: `sparkbleach rules add 'r7: zipcode -> city' --target clean-rules`
     """
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         from ..rules.file import load_rules
         from ..rules.rule import Rule
 
@@ -87,7 +87,7 @@ def delete(
 
     Example: `sparkbleach rules delete r5 --target clean-rules`
     """
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         _echo_published([_controller(target, kafka_option, by).delete(id)], target)
 
 
@@ -99,7 +99,7 @@ def promote(
 
     Example: `sparkbleach rules promote r7 --target clean-rules`
     """
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         _echo_published([_controller(target, kafka_option, by).promote(id)], target)
 
 
@@ -108,7 +108,7 @@ def list_(
     target: Target, as_json: AsJson = False, kafka_option: Kafka = None, debug: options.Debug = False
 ) -> None:
     """Show the active rules: their mode, since which position and which version of the rule set."""
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         found = _controller(target, kafka_option).rules()
         if as_json:
             for one in found:
@@ -126,7 +126,7 @@ def history(
     target: Target, as_json: AsJson = False, kafka_option: Kafka = None, debug: options.Debug = False
 ) -> None:
     """Show who changed what and when, from which position it is active, or why it was refused."""
-    with told(debug=debug):
+    with reported_errors(debug=debug):
         from dataclasses import asdict
 
         changes = _controller(target, kafka_option).history()
