@@ -91,7 +91,7 @@ class Progress:
     def line(self) -> str:
         """Return a line on the last micro-batch."""
         return (
-            f"batch {self._last_batch}: {self._batch_tuples:,} tuples in {_format_seconds(self._batch_seconds)}, "
+            f"batch {self._last_batch}: {self._batch_tuples:,} tuples in {_duration(self._batch_seconds)}, "
             f"{_rate(self._batch_tuples, self._batch_seconds)}; {self.tuples:,} so far; "
             f"{sum(self.violations.values()):,} violations, {sum(self.repairs.values()):,} repairs"
         )
@@ -106,7 +106,7 @@ class Progress:
         head = Text(
             f"{self.tuples:,} tuples | now {_rate(self._batch_tuples, self._batch_seconds)}, "
             f"overall {_rate(self.tuples, seconds)} | "
-            f"latency {_format_seconds(self._batch_seconds)}, mean {_format_seconds(mean)} | {state}"
+            f"latency {_duration(self._batch_seconds)}, mean {_duration(mean)} | {state}"
         )
         table = Table("rule", "violations", "repairs", box=None, header_style="bold")
         for column in table.columns[1:]:
@@ -122,8 +122,8 @@ class Progress:
         tuples, seconds = sum(n for n, _ in half), sum(seconds for _, seconds in half)
         return (
             f"{self.tuples:,} tuples in {self.batches} micro-batches; second half: {_rate(tuples, seconds)}, "
-            f"latency of a micro-batch {_format_seconds(seconds / max(1, len(half)))} on average, "
-            f"{_format_seconds(max((seconds for _, seconds in half), default=0.0))} at most"
+            f"latency of a micro-batch {_duration(seconds / max(1, len(half)))} on average, "
+            f"{_duration(max((seconds for _, seconds in half), default=0.0))} at most"
         )
 
     def print_summary(self, writer: Writer | TopicWriter, checkpoint: str) -> None:
@@ -232,5 +232,5 @@ def _rate(n: int, seconds: float) -> str:
     return f"{n / seconds:,.0f} tuples/s" if seconds > 0 else "0 tuples/s"
 
 
-def _format_seconds(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{seconds * 1000:,.0f} ms" if seconds < 10 else f"{seconds:,.1f} s"
