@@ -38,6 +38,9 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(READY) ## Build the documents and the API reference as pages in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 demo: $(READY) ## Clean a stream of generated shopping transactions on Spark
 	$(BIN)/sparkbleach demo
 
@@ -66,7 +69,7 @@ bench-topologies: $(READY) ## Measure lanes and the paper's topology on Spark (a
 	$(BIN)/python -m sparkbleach.evaluate.bench.topologies
 
 clean: ## Remove everything that the other targets made
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build site
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test-fast test test-nightly lint format demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-topologies clean
+.PHONY: help setup test-fast test test-nightly lint format docs demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-topologies clean

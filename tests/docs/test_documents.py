@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pyspark.sql import SparkSession
 
+import sparkbleach.errors
+import sparkbleach.kafka
 from sparkbleach import RuleError, load_rules
 from sparkbleach.evaluate.dirt import Kind
 from sparkbleach.evaluate.experiments import EXPERIMENTS
@@ -20,7 +25,7 @@ DOCUMENTS = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
-    *(f"docs/{p.name}" for p in DOCS.glob("*.md")),
+    *(str(path.relative_to(ROOT)) for path in sorted(DOCS.rglob("*.md"))),
 ]
 
 
@@ -110,6 +115,23 @@ def test_the_figures_of_the_readme_are_those_of_the_documents() -> None:
             pages = [(DOCS / "evaluate.md").read_text()]
         for figure in re.findall(r"\d[\d,.]*\d", measured):
             assert any(figure in page for page in pages), f"{figure}, {command}"
+
+
+def test_the_site_builds(tmp_path: Path) -> None:
+    """The documents and the docstrings make a site without a warning."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 -- our own
+    assert done.returncode == 0, done.stderr
+    assert "repairs violations" in (tmp_path / "index.html").read_text()
+
+
+@pytest.mark.parametrize("module", [sparkbleach, sparkbleach.kafka])
+def test_every_public_name_is_in_the_reference(module: ModuleType) -> None:
+    """The API reference has each name that a package makes public."""
+    pages = "".join(path.read_text() for path in (DOCS / "api").glob("*.md"))
+    named = set(re.findall(r"^::: ([\w.]+)$", pages, re.MULTILINE))
+    errors = {f"sparkbleach.{name}" for name in vars(sparkbleach.errors)}
+    assert {f"{module.__name__}.{name}" for name in module.__all__} <= named | errors
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
