@@ -17,6 +17,7 @@ from sparkbleach import ConfigError, RuleError, Window
 from sparkbleach.testing import CRASH_POINTS, Change, crash_at, preview
 from tests.support.processes import unmeasured_environment
 
+ROOT = Path(__file__).parents[2]
 ROWS = [
     {"id": 1, "zipcode": "75001", "city": "Paris"},
     {"id": 2, "zipcode": "75001", "city": "Paris"},
@@ -119,4 +120,10 @@ class TestCrashPoints:
             crash_at("lane", mark=tmp_path)
         with pytest.raises(ConfigError, match="times: 0 must be a positive integer"):
             crash_at("lane.decide", 0, mark=tmp_path)
-        assert len(CRASH_POINTS) == 12
+
+    def test_the_document_has_all_points(self) -> None:
+        """docs/testing.md has the same table."""
+        text = (ROOT / "docs" / "testing.md").read_text()
+        assert [line for line in text.splitlines() if line.startswith("| `")] == [
+            f"| `{point}` | {when} |" for point, when in CRASH_POINTS.items()
+        ]
