@@ -66,12 +66,12 @@ def test_a_killed_cleaner_goes_on(broker: Broker, tmp_path: Path, rules: Path) -
     found = audit_rows(output.beside("audit"))
     assert [row["position"] for row in found] == [good[row["position"]] for row in audit]
     assert [row["new_value"] for row in found] == [row["new_value"] for row in audit]
-    letters = read(output.beside("dead-letters"))
-    assert [origin(letter)[1] for letter in letters] == list(bad)
-    assert {letter.value for letter in letters} == {b"{"}
+    quarantined = read(output.beside("quarantine"))
+    assert [origin(record)[1] for record in quarantined] == list(bad)
+    assert {record.value for record in quarantined} == {b"{"}
 
 
-def test_what_is_wrong_is_told(run: Run, broker: Broker, tmp_path: Path, rules: Path) -> None:
+def test_what_is_wrong_is_reported(run: Run, broker: Broker, tmp_path: Path, rules: Path) -> None:
     """Paths among topics, options for files, a missing schema or topic: told before anything is made."""
     dirty = new_topic(broker, "told")
     send(dirty, [b'{"id": 1, "zipcode": "1", "city": "Rome"}'])
@@ -91,7 +91,7 @@ def test_what_is_wrong_is_told(run: Run, broker: Broker, tmp_path: Path, rules: 
     assert "is a path, but another place is a topic" in problem(*schema, input=tmp_path / "in")
     assert "order by: --order-by is for files" in problem(*schema, "--order-by", "id")
     assert "write key=value" in problem(*schema, "--kafka-option", "ssl")
-    assert "it does not name a topic" in problem(*schema, input="kafka://nowhere")
+    assert "this is not the address of a topic" in problem(*schema, input="kafka://nowhere")
     assert "is a directory, but the output is a topic" in problem(
         *schema, "--rules-target", tmp_path / "rules"
     )

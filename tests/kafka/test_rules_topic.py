@@ -149,5 +149,5 @@ def _outcomes(schema: pa.Schema) -> list[Any]:
 def test_a_log_has_one_partition(broker: Broker) -> None:
     """Updates have one order: a topic with several partitions is refused."""
     topic: Topic = new_topic(broker, "wide", 2)
-    with pytest.raises(ConfigError, match="it has several partitions"):
+    with pytest.raises(ConfigError, match="this topic has several partitions"):
         TopicLog(topic).create()

@@ -58,7 +58,7 @@ def test_one_partition_gives_what_the_engine_gives(
 ) -> None:
     """Rows come out in order, repaired as by the engine, however micro-batches are cut; with key and headers.
 
-    What cannot be read goes to the dead-letter topic as it came, with the reason and the place, and keeps its
+    What cannot be read goes to the quarantine topic as it came, with the reason and the place, and keeps its
     position: the position of a tuple is its offset.
     """
     table = tuples(500, seed=1).select(COLUMNS)
@@ -88,15 +88,15 @@ def test_one_partition_gives_what_the_engine_gives(
         assert found["trace"] == f"t{origin(record)[1]}".encode()
         assert found["sparkbleach-timestamp"] == str(came[origin(record)[1]].timestamp_ms).encode()
 
-    letters = read(output.beside("dead-letters"))
-    assert [(origin(letter)[1], letter.value) for letter in letters] == [
+    quarantined = read(output.beside("quarantine"))
+    assert [(origin(record)[1], record.value) for record in quarantined] == [
         (offset, value) for offset, (value, _) in bad.items()
     ]
-    for letter, (offset, (_, reason)) in zip(letters, bad.items(), strict=True):
-        assert letter.key == str(offset).encode()
-        assert headers(letter)["sparkbleach-source"] == f"{topic.name}/0/{offset}".encode()
-        assert headers(letter)["trace"] == f"t{offset}".encode()
-        assert (letter.header("sparkbleach-reason") or "").startswith(reason)
+    for record, (offset, (_, reason)) in zip(quarantined, bad.items(), strict=True):
+        assert record.key == str(offset).encode()
+        assert headers(record)["sparkbleach-source"] == f"{topic.name}/0/{offset}".encode()
+        assert headers(record)["trace"] == f"t{offset}".encode()
+        assert (record.header("sparkbleach-reason") or "").startswith(reason)
     assert (writer.rows, writer.quarantined, writer.repairs) == (len(good), len(bad), len(audit))
 
 
@@ -156,7 +156,7 @@ def test_a_micro_batch_that_was_written_in_part_is_completed(
         row for row in expected if row["id"] is not None
     ]
     assert audit_rows(output.beside("audit")) == audit
-    assert sorted(origin(letter)[1] for letter in read(output.beside("dead-letters"))) == [60, 160, 260]
+    assert sorted(origin(record)[1] for record in read(output.beside("quarantine"))) == [60, 160, 260]
 
 
 def test_what_is_wrong_is_refused_before_anything_is_written(spark: SparkSession, broker: Broker) -> None:
@@ -168,9 +168,9 @@ def test_what_is_wrong_is_refused_before_anything_is_written(spark: SparkSession
     topic = new_topic(broker, "wrong")
     with pytest.raises(ConfigError, match="id: the schema has no column 'key'"):
         read_topic(spark, topic, DDL, id="key")
-    with pytest.raises(ConfigError, match="'_kafka' is taken"):
+    with pytest.raises(ConfigError, match="'_kafka' is reserved"):
         read_topic(spark, topic, f"{DDL}, _kafka int", id="id")
-    with pytest.raises(ConfigError, match="it is used twice"):
+    with pytest.raises(ConfigError, match="this topic is used twice"):
         TopicWriter(topic, source=topic)
     with pytest.raises(ConfigError, match="not on the cluster of the output"):
         TopicWriter(topic, audit="kafka://elsewhere:1/audit")

@@ -47,7 +47,7 @@ def broker(
             tempfile.TemporaryDirectory(prefix="sparkbleach-broker-") as temporary,
         ):
             here = directory or Path(temporary)
-            with Broker(here, port, tell=lambda line: typer.echo(line, err=True)) as running:
+            with Broker(here, port, notify=lambda line: typer.echo(line, err=True)) as running:
                 typer.echo(f"a Kafka broker is at {running.servers}, its topics at {running.url('TOPIC')}")
                 signal.pause()
 

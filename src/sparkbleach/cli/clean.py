@@ -124,10 +124,10 @@ def clean(
         typer.Option(
             "--quarantine",
             help="The directory for rows that cannot be read or have no id, with the reason; "
-            "made when needed. With Kafka the dead-letter topic.",
+            "made when needed. With Kafka a topic.",
             metavar="DIR|TOPIC",
             rich_help_panel=_OUTPUT,
-            show_default="OUTPUT-quarantine, or OUTPUT-dead-letters",
+            show_default="OUTPUT-quarantine",
         ),
     ] = None,
     window: options.WindowSize = None,

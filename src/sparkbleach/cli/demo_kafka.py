@@ -45,7 +45,7 @@ class _Topics:
     dirty: Topic
     clean: Topic
     audit: Topic
-    dead_letters: Topic
+    quarantine: Topic
     log: TopicLog
 
     @classmethod
@@ -57,7 +57,7 @@ class _Topics:
             Topic.parse(broker.url("dirty")),
             clean,
             clean.beside("audit"),
-            clean.beside("dead-letters"),
+            clean.beside("quarantine"),
             TopicLog(broker.url("rules")),
         )
 
@@ -90,7 +90,7 @@ def demo_kafka(
         settings = {"spark.jars": spark_jars(_say)}
         _say("starting Kafka and Spark ...")
         with (
-            Broker(here / "broker", tell=_say) as broker,
+            Broker(here / "broker", notify=_say) as broker,
             spark_session(master, debug=debug, settings=settings) as session,
         ):
             topics = _Topics.at(broker)
@@ -103,7 +103,7 @@ def demo_kafka(
             finally:
                 query.stop()
             _show_records(values, read(topics.clean), read(topics.audit))
-            _show_letters(read(topics.dead_letters))
+            _show_quarantined(read(topics.quarantine))
             _show_history(controller)
             _show_result(stream, read(topics.clean))
 
@@ -126,7 +126,7 @@ def _start(session: SparkSession, topics: _Topics, checkpoint: Path) -> Streamin
     from ..spark.control import read_control
 
     writer = TopicWriter(
-        topics.clean, topics.audit, topics.dead_letters, source=topics.dirty, control=topics.log
+        topics.clean, topics.audit, topics.quarantine, source=topics.dirty, control=topics.log
     )
     cleaned = clean(
         read_topic(session, topics.dirty, _DDL, id="id", records_per_batch=10_000),
@@ -168,7 +168,7 @@ def _wait(query: StreamingQuery, topics: _Topics, n_records: int) -> None:
     """Wait until so many records have come out."""
     from ..kafka.client import size
 
-    _until(query, lambda: size(topics.clean) + size(topics.dead_letters) >= n_records)
+    _until(query, lambda: size(topics.clean) + size(topics.quarantine) >= n_records)
 
 
 def _wait_for_outcomes(query: StreamingQuery, controller: RuleController, n: int) -> None:
@@ -200,12 +200,12 @@ def _show_records(values: Sequence[bytes], clean: Sequence[Record], audit: Seque
         typer.echo(f"  why  {', '.join(repair['rules'])}; seen so far: {candidates}\n")
 
 
-def _show_letters(letters: Sequence[Record]) -> None:
-    typer.echo(f"{len(letters):,} dead letters, such as:")
-    for letter in letters[:_EXAMPLES]:
+def _show_quarantined(records: Sequence[Record]) -> None:
+    typer.echo(f"{len(records):,} quarantined records, such as:")
+    for record in records[:_EXAMPLES]:
         typer.echo(
-            f"  {letter.header('sparkbleach-source')}  {letter.header('sparkbleach-reason')}  "
-            f"{(letter.value or b'').decode(errors='replace')[:40]}..."
+            f"  {record.header('sparkbleach-source')}  {record.header('sparkbleach-reason')}  "
+            f"{(record.value or b'').decode(errors='replace')[:40]}..."
         )
 
 
@@ -255,7 +255,7 @@ def _show_result(stream: Spoilt, clean: Sequence[Record]) -> None:
         table.add_row(name, before, *after, why[name])
     Console().print(table)
     typer.echo(
-        f"{n:,} records in; {len(clean):,} clean ones and {len(malformed):,} dead letters out: none lost"
+        f"{n:,} records in; {len(clean):,} clean ones and {len(malformed):,} quarantined ones out: none lost"
     )
 
 

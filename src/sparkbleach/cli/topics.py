@@ -33,7 +33,7 @@ class TopicRoute:
         input: The topic with dirty records.
         output: The topic for clean ones.
         audit: The topic for the audit, if one is wanted.
-        dead_letters: The topic for what cannot be read.
+        quarantine: The topic for quarantined records.
         checkpoint: The directory that remembers what is done.
         log: Where rule updates come from.
         schema: Names and types of the members of a value, or a file with them, if given.
@@ -43,7 +43,7 @@ class TopicRoute:
     input: Topic
     output: Topic
     audit: Topic | None
-    dead_letters: Topic
+    quarantine: Topic
     checkpoint: str
     log: TopicLog | None
     schema: str | None
@@ -56,7 +56,7 @@ class TopicRoute:
         output: str,
         checkpoint: str | None,
         audit: str | None,
-        dead_letters: str | None,
+        quarantine: str | None,
         log: RuleLog | None,
         kafka: Mapping[str, str],
         schema: str | None,
@@ -72,7 +72,7 @@ class TopicRoute:
             "input": input,
             "output": output,
             "audit": audit,
-            "quarantine": dead_letters,
+            "quarantine": quarantine,
         }.items():
             if place is not None and not is_topic(place):
                 raise ConfigError(
@@ -90,7 +90,7 @@ class TopicRoute:
             Topic.parse(input, kafka),
             to,
             explains if with_audit else None,
-            Topic.parse(dead_letters, kafka) if dead_letters else to.beside("dead-letters"),
+            Topic.parse(quarantine, kafka) if quarantine else to.beside("quarantine"),
             options.absolute(checkpoint or f"{to.name}-checkpoint"),
             log,
             schema,
@@ -143,9 +143,7 @@ class TopicRoute:
         def make_writer() -> TopicWriter:
             from ..kafka import TopicWriter
 
-            return TopicWriter(
-                self.output, self.audit, self.dead_letters, source=self.input, control=self.log
-            )
+            return TopicWriter(self.output, self.audit, self.quarantine, source=self.input, control=self.log)
 
         # One task writes, so that the records of a partition keep their order.
         return Opened(stream, [topic_order()], wanted, make_writer, egress_partitions=1)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker", "Topic", "TopicLog", "TopicWriter", "read_topic", "spark_jars", "topic_order"]
 
-#: where the names are that need PySpark, which is imported with the first of them
+#: the modules of the names that need PySpark: it is imported with the first of them
 _ON_SPARK = {"TopicWriter": ".writer", "read_topic": ".source", "topic_order": ".source"}
 
 

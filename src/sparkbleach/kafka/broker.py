@@ -37,27 +37,27 @@ wait $broker
 class Broker:
     """A broker in KRaft mode; a context manager that starts and stops it.
 
-    It ends with the process that has started it, however that ends.
+    The broker ends when the process that has started it ends, in whatever way.
 
     Args:
-        directory: Where it keeps its data and its log; what is there already is kept.
+        directory: Where the broker keeps its data and its log; a broker that ran there before goes on.
         port: The port on the loopback interface; a free one if not given.
-        tell: Is told in lines what takes long.
+        notify: Gets a line for each step that takes long.
     """
 
     def __init__(
-        self, directory: Path, port: int | None = None, tell: Callable[[str], None] = lambda _: None
+        self, directory: Path, port: int | None = None, notify: Callable[[str], None] = lambda _: None
     ) -> None:
         self.directory = directory
         self.port = port or 0
         self._fixed = port is not None
-        self._tell = tell
+        self._notify = notify
         self._guard: subprocess.Popen[str] | None = None
         self._pid = 0
 
     @property
     def servers(self) -> str:
-        """Return its address, as clients take it."""
+        """The address for clients: `host:port`."""
         return f"{_HOST}:{self.port}"
 
     def url(self, topic: str) -> str:
@@ -72,13 +72,13 @@ class Broker:
         self.stop()
 
     def start(self) -> None:
-        """Start it, on the port that it had if it has run before, and return when it answers.
+        """Start the broker, on its earlier port if it has run before, and return when it answers.
 
         Raises:
-            DownloadError: If its jars are not in the cache and cannot be fetched.
-            KafkaError: If it does not start.
+            DownloadError: If the jars are not in the cache and cannot be fetched.
+            KafkaError: If the broker does not start.
         """
-        jars = broker_jars(self._tell)
+        jars = broker_jars(self._notify)
         self.directory.mkdir(parents=True, exist_ok=True)
         for attempt in range(1, _ATTEMPTS + 1):
             if not self.port:
@@ -93,7 +93,7 @@ class Broker:
                 self.stop()
                 if self._fixed or attempt == _ATTEMPTS:
                     raise
-                self.port = 0  # somebody was faster
+                self.port = 0  # another process took the port
             except BaseException:
                 self.stop()
                 raise
@@ -102,7 +102,7 @@ class Broker:
                 return
 
     def stop(self) -> None:
-        """Stop it in order; it can be started again."""
+        """Stop the broker in order; it can be started again."""
         guard, self._guard = self._guard, None
         if guard is None:
             return
@@ -118,7 +118,7 @@ class Broker:
             guard.stdout.close()
 
     def log(self) -> str:
-        """Return the end of what it has logged."""
+        """Return the end of the broker's log."""
         with contextlib.suppress(OSError):
             return self._log.read_text(errors="replace")[-2000:]
         return ""
@@ -132,14 +132,14 @@ class Broker:
         return self.directory / "broker.properties"
 
     def _check_free(self) -> None:
-        """Check that nobody has the port; whoever it is would be taken for this broker."""
-        with socket.socket() as one:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        """Check that the port is free: another server there would be taken for this broker."""
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                one.bind((_HOST, self.port))
+                probe.bind((_HOST, self.port))
             except OSError as error:
                 raise KafkaError(
-                    f"broker: it does not start on port {self.port} ({error.strerror}); choose another port"
+                    f"broker: cannot start on port {self.port} ({error.strerror}); choose another port"
                 ) from error
 
     def _configure(self) -> None:
@@ -204,7 +204,9 @@ class Broker:
                     return
             except KafkaException:
                 continue
-        raise KafkaError(f"broker: it does not start on port {self.port}; {self._log} says why: {self.log()}")
+        raise KafkaError(
+            f"broker: cannot start on port {self.port}; {self._log} has the reason: {self.log()}"
+        )
 
 
 def _java(jars: list[Path]) -> list[str]:

@@ -1,9 +1,10 @@
-"""What is asked of a Kafka cluster beside the streams themselves: topics, and single records."""
+"""Single requests to a Kafka cluster, beside the streams: topics are created, records written and read."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-_TIMEOUT_SECONDS = 60
 _MESSAGES_AT_ONCE = 10_000
-_LIBRARY = "sparkbleach: Kafka needs a package that is not installed; pip install 'sparkbleach[kafka]'"
-#: errors are told by exceptions; the library's own lines on standard error say less
+#: errors are raised as exceptions; the lines that the client prints beside them say less
 _QUIET = {"log_level": 0}
 
 
@@ -43,18 +42,14 @@ class Record:
 
 
 def number_of_partitions(topic: Topic) -> int:
-    """Return how many partitions a topic has; 0 if there is no such topic.
+    """Return how many partitions a topic has; 0 if the topic does not exist.
 
     Raises:
         KafkaError: If the cluster cannot be reached.
     """
-    from confluent_kafka import KafkaException
-
-    try:
-        # All topics: asking for one would have some brokers make it.
-        found = _admin(topic).list_topics(timeout=_TIMEOUT_SECONDS).topics.get(topic.name)
-    except KafkaException as error:
-        raise _failed(topic, error) from error
+    with _client_errors(topic):
+        # A request for one topic would make some brokers create it.
+        found = _admin(topic).list_topics(timeout=topic.timeout_s).topics.get(topic.name)
     return 0 if found is None or found.error is not None else len(found.partitions)
 
 
@@ -62,7 +57,7 @@ def check_exists(topic: Topic) -> int:
     """Return how many partitions a topic has.
 
     Raises:
-        ConfigError: If there is no such topic.
+        ConfigError: If the topic does not exist.
         KafkaError: If the cluster cannot be reached.
     """
     n = number_of_partitions(topic)
@@ -77,35 +72,38 @@ def create(topics: Iterable[Topic], n_partitions: int) -> None:
     Raises:
         KafkaError: If the cluster cannot be reached or refuses.
     """
-    from confluent_kafka import KafkaError as Code
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
-
     for topic in topics:
         if number_of_partitions(topic):
             continue
-        admin = _admin(topic)
-        (creation,) = admin.create_topics([NewTopic(topic.name, n_partitions)]).values()
-        try:
-            creation.result(_TIMEOUT_SECONDS)
-        except KafkaException as error:
-            if error.args[0].code() != Code.TOPIC_ALREADY_EXISTS:
-                raise _failed(topic, error) from error
-        _await_leader(topic)
+        from confluent_kafka import KafkaError as Code
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+
+        with _client_errors(topic):
+            admin = _admin(topic)  # a client without a name would end before its answer comes
+            (creation,) = admin.create_topics([NewTopic(topic.name, n_partitions)]).values()
+            try:
+                creation.result(topic.timeout_s)
+            except KafkaException as error:
+                if error.args[0].code() != Code.TOPIC_ALREADY_EXISTS:
+                    raise
+        deadline = time.monotonic() + topic.timeout_s
+        while not number_of_partitions(topic):
+            if time.monotonic() > deadline:
+                raise KafkaError(
+                    f"{topic}: it was created, but it is not there; check that the cluster is well"
+                )
+            time.sleep(0.05)
 
 
 def publish(topic: Topic, records: Iterable[tuple[bytes | None, bytes | None, Headers]]) -> list[int]:
-    """Append records (key, value, headers) to a topic; return their offsets when they are safe there.
+    """Append records (key, value, headers) to a topic; return their offsets when the cluster has stored them.
 
     Raises:
-        KafkaError: If they are not.
+        KafkaError: If the cluster does not store them.
     """
-    _check_library()
-    from confluent_kafka import KafkaException, Producer
-
     failed: list[Any] = []
     offsets: list[int] = []
-    producer = Producer({**topic.client_options(), **_QUIET, "enable.idempotence": True})
 
     def delivered(error: Any, message: Message) -> None:
         if error is not None:
@@ -113,7 +111,10 @@ def publish(topic: Topic, records: Iterable[tuple[bytes | None, bytes | None, He
         else:
             offsets.append(message.offset() or 0)
 
-    try:
+    with _client_errors(topic):
+        from confluent_kafka import Producer
+
+        producer = Producer({**topic.client_options(), **_QUIET, "enable.idempotence": True})
         for key, value, headers in records:
             while True:
                 try:
@@ -124,12 +125,10 @@ def publish(topic: Topic, records: Iterable[tuple[bytes | None, bytes | None, He
                 except BufferError:
                     producer.poll(0.1)
             producer.poll(0)
-        left = producer.flush(_TIMEOUT_SECONDS)
-    except KafkaException as error:
-        raise _failed(topic, error) from error
+        left = producer.flush(topic.timeout_s)
     if failed or left:
         raise KafkaError(
-            f"{topic}: the record was not taken ({failed[0] if failed else 'no answer'}); "
+            f"{topic}: the record was not stored ({failed[0] if failed else 'no answer'}); "
             "check that the cluster is well, and try again"
         )
     return offsets
@@ -139,8 +138,8 @@ def read(topic: Topic, begin: dict[int, int] | None = None) -> list[Record]:
     """Return the records that a topic has now, partition by partition.
 
     Args:
-        topic: The topic; nothing is returned if there is none.
-        begin: By partition: the offset to begin at; at the first if not given.
+        topic: The topic; if it does not exist there are no records.
+        begin: By partition: the offset to begin at; the first one if not given.
 
     Raises:
         KafkaError: If the cluster cannot be reached.
@@ -164,12 +163,7 @@ def size(topic: Topic) -> int:
 
 
 def tail(topic: Topic, header: str, value: str) -> Iterator[Record]:
-    """Yield the records at the end of a topic whose header has a value; they are together in each partition.
-
-    Args:
-        topic: The topic.
-        header: The name of the header.
-        value: Its value.
+    """Yield the records at the end of each partition whose header has a value; no other is between them.
 
     Raises:
         KafkaError: If the cluster cannot be reached.
@@ -206,19 +200,19 @@ class _Reader:
     """A consumer that reads parts of a topic and belongs to no group."""
 
     def __init__(self, topic: Topic) -> None:
-        _check_library()
-        from confluent_kafka import Consumer
-
         self._topic = topic
-        self._consumer: Consumer = Consumer(
-            {
-                **topic.client_options(),
-                **_QUIET,
-                "group.id": "sparkbleach",  # the library asks for one; it is not used
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-            }
-        )
+        with _client_errors(topic):
+            from confluent_kafka import Consumer
+
+            self._consumer: Consumer = Consumer(
+                {
+                    **topic.client_options(),
+                    **_QUIET,
+                    "group.id": "sparkbleach",  # the client needs one, but does not use it here
+                    "enable.auto.commit": False,
+                    "enable.partition.eof": True,
+                }
+            )
 
     def __enter__(self) -> _Reader:
         return self
@@ -228,22 +222,20 @@ class _Reader:
 
     def bounds(self, partition: int) -> tuple[int, int]:
         """Return the first offset of a partition and the one after the last."""
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import TopicPartition
 
-        try:
+        with _client_errors(self._topic):
             found = self._consumer.get_watermark_offsets(
-                TopicPartition(self._topic.name, partition), timeout=_TIMEOUT_SECONDS
+                TopicPartition(self._topic.name, partition), timeout=self._topic.timeout_s
             )
-        except KafkaException as error:
-            raise _failed(self._topic, error) from error
         if found is None:
-            raise KafkaError(f"{self._topic}: the cluster does not answer; check that it is well")
+            raise self._no_answer()
         return found[0], found[1]
 
     def read(self, partition: int, begin: int | None = None, end: int | None = None) -> list[Record]:
         """Return the records of a partition between two offsets."""
         from confluent_kafka import KafkaError as Code
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import TopicPartition
 
         low, high = self.bounds(partition)
         begin, end = max(low, low if begin is None else begin), high if end is None else min(end, high)
@@ -251,27 +243,30 @@ class _Reader:
         if begin >= end:
             return records
         self._consumer.assign([TopicPartition(self._topic.name, partition, begin)])
-        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        deadline = time.monotonic() + self._topic.timeout_s
         try:
             while True:
-                for message in self._consumer.consume(_MESSAGES_AT_ONCE, timeout=0.1):
-                    deadline = time.monotonic() + _TIMEOUT_SECONDS
+                with _client_errors(self._topic):
+                    messages = self._consumer.consume(_MESSAGES_AT_ONCE, timeout=0.1)
+                for message in messages:
+                    deadline = time.monotonic() + self._topic.timeout_s
                     problem = message.error()
                     if problem is not None and problem.code() == Code._PARTITION_EOF:
                         return records
                     if problem is not None:
-                        raise _failed(self._topic, problem)
+                        raise _failure(self._topic, problem)
                     if (message.offset() or 0) >= end:
                         return records
                     records.append(_record(message))
                 if records and records[-1].offset + 1 >= end:
                     return records
                 if time.monotonic() > deadline:
-                    raise KafkaError(f"{self._topic}: the cluster does not answer; check that it is well")
-        except KafkaException as error:
-            raise _failed(self._topic, error) from error
+                    raise self._no_answer()
         finally:
             self._consumer.unassign()
+
+    def _no_answer(self) -> KafkaError:
+        return KafkaError(f"{self._topic}: the cluster does not answer; check that it is well")
 
 
 def _record(message: Message) -> Record:
@@ -284,29 +279,26 @@ def _record(message: Message) -> Record:
 
 
 def _admin(topic: Topic) -> AdminClient:
-    _check_library()
     from confluent_kafka.admin import AdminClient
 
     return AdminClient({**topic.client_options(), **_QUIET})
 
 
-def _await_leader(topic: Topic) -> None:
-    """Wait until a topic that was created can be asked for."""
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while not number_of_partitions(topic):
-        if time.monotonic() > deadline:
-            raise KafkaError(f"{topic}: it was created, but it is not there; check that the cluster is well")
-        time.sleep(0.05)
-
-
-def _check_library() -> None:
+@contextmanager
+def _client_errors(topic: Topic) -> Iterator[None]:
+    """Raise what the client raises as a KafkaError, and a ConfigError if the client is not installed."""
     try:
-        import confluent_kafka  # noqa: F401
+        from confluent_kafka import KafkaException
     except ImportError as error:
-        raise ConfigError(_LIBRARY) from error
+        raise ConfigError(
+            "sparkbleach: Kafka needs a package that is not installed; pip install 'sparkbleach[kafka]'"
+        ) from error
+    try:
+        yield
+    except KafkaException as error:
+        raise _failure(topic, error.args[0]) from error
 
 
-def _failed(topic: Topic, problem: Any) -> KafkaError:
-    detail = problem.args[0] if getattr(problem, "args", None) else problem
-    told = detail.str() if hasattr(detail, "str") else str(detail)
-    return KafkaError(f"{topic}: {told}; check the address, that the cluster is well, and --kafka-option")
+def _failure(topic: Topic, problem: Any) -> KafkaError:
+    detail = problem.str() if hasattr(problem, "str") else str(problem)
+    return KafkaError(f"{topic}: {detail}; check the address, that the cluster is well, and --kafka-option")

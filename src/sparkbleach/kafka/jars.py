@@ -21,7 +21,7 @@ from ..errors import DownloadError
 
 _CENTRAL = "https://repo1.maven.org/maven2"
 _CONNECTOR = ("org.apache.spark", "spark-sql-kafka-0-10_2.13")
-#: what the connector needs beyond what Spark has; the names are those in its POM
+#: the jars that the connector needs and Spark does not have; the names are those in its POM
 _NEEDED = ("spark-token-provider-kafka-0-10_2.13", "kafka-clients", "commons-pool2")
 _BROKER = Path(__file__).with_name("broker-jars.txt")
 _ATTEMPTS = 3
@@ -46,7 +46,7 @@ class Artifact:
         return f"{self.group}:{self.name}:{self.version}"
 
     def path(self, ending: str = "jar") -> str:
-        """Return where a repository has it."""
+        """Return the path of the file in a repository."""
         directory = self.group.replace(".", "/")
         return f"{directory}/{self.name}/{self.version}/{self.name}-{self.version}.{ending}"
 
@@ -54,7 +54,7 @@ class Artifact:
 def repository() -> str:
     """Return the address of the Maven repository.
 
-    It is that of SPARKBLEACH_MAVEN_URL, or else of the mirror of `central` in ~/.m2/settings.xml, or else of
+    SPARKBLEACH_MAVEN_URL has precedence over the mirror of `central` in ~/.m2/settings.xml, and that over
     Maven Central.
     """
     given = os.environ.get("SPARKBLEACH_MAVEN_URL")
@@ -67,17 +67,17 @@ def cache() -> Path:
     return Path(base) / "sparkbleach" / "jars"
 
 
-def connector_jars(tell: Callable[[str], None] = lambda _: None) -> list[Path]:
+def connector_jars(notify: Callable[[str], None] = lambda _: None) -> list[Path]:
     """Return the jars that make Spark read and write Kafka, fetched if they are not in the cache.
 
     The connector has the version of PySpark, or, where that is not published, the newest older one of the
     same major version.
 
     Args:
-        tell: Is told in a line what is fetched, and which version was chosen.
+        notify: Gets a line that says what is fetched, and which version was chosen.
 
     Raises:
-        DownloadError: If they are not in the cache and cannot be fetched.
+        DownloadError: If the jars are not in the cache and cannot be fetched.
     """
     wanted = version("pyspark")
     note = cache() / f"connector-for-{wanted}.txt"
@@ -86,35 +86,35 @@ def connector_jars(tell: Callable[[str], None] = lambda _: None) -> list[Path]:
     else:
         found = _newest(*_CONNECTOR, wanted)
         other = "" if found == wanted else f", the newest one for PySpark {wanted}"
-        tell(f"fetching Spark's Kafka connector {found}{other} ...")
+        notify(f"fetching Spark's Kafka connector {found}{other} ...")
         artifacts = _with_needed(Artifact(*_CONNECTOR, found))
     jars = _fetch_all([(artifact, None) for artifact in artifacts])
     _save(note, "".join(f"{artifact}\n" for artifact in artifacts).encode())
     return jars
 
 
-def spark_jars(tell: Callable[[str], None] = lambda _: None) -> str:
-    """Return the connector's jars as the setting `spark.jars` takes them.
+def spark_jars(notify: Callable[[str], None] = lambda _: None) -> str:
+    """Return the connector's jars as a value of the setting `spark.jars`.
 
     Raises:
-        DownloadError: If they are not in the cache and cannot be fetched.
+        DownloadError: If the jars are not in the cache and cannot be fetched.
     """
-    return ",".join(jar.as_uri() for jar in connector_jars(tell))
+    return ",".join(jar.as_uri() for jar in connector_jars(notify))
 
 
-def broker_jars(tell: Callable[[str], None] = lambda _: None) -> list[Path]:
+def broker_jars(notify: Callable[[str], None] = lambda _: None) -> list[Path]:
     """Return the jars of a Kafka broker, fetched if they are not in the cache.
 
     Args:
-        tell: Is told in a line that they are fetched.
+        notify: Gets a line when the jars are fetched.
 
     Raises:
-        DownloadError: If they are not in the cache and cannot be fetched.
+        DownloadError: If the jars are not in the cache and cannot be fetched.
     """
     lines = [line.split() for line in _BROKER.read_text().splitlines() if not line.startswith("#")]
     artifacts = [(Artifact.parse(coordinates), checksum) for checksum, coordinates in lines]
     if not all((cache() / artifact.path()).exists() for artifact, _ in artifacts):
-        tell("fetching a Kafka broker, 44 MB ...")
+        notify("fetching a Kafka broker, 44 MB ...")
     return _fetch_all(artifacts)
 
 
@@ -132,7 +132,7 @@ def _newest(group: str, name: str, wanted: str) -> str:
     ]
     if not fitting:
         raise DownloadError(
-            f"{repository()}: it has no {group}:{name} of version {wanted} or of an older {limit[0]}.x; "
+            f"{repository()}: there is no {group}:{name} of version {wanted} or of an older {limit[0]}.x; "
             "give Spark the connector by spark.jars or spark.jars.packages"
         )
     return max(fitting, key=_numbers)
@@ -143,7 +143,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _with_needed(connector: Artifact) -> list[Artifact]:
-    """Return the connector and those that its POM names and Spark does not have."""
+    """Return the connector, and the jars that it needs and Spark does not have."""
     pom = ET.fromstring(_download(connector.path("pom")))  # noqa: S314 -- as above
     space = {"m": pom.tag.partition("}")[0].lstrip("{")}
     found = {}
@@ -171,7 +171,7 @@ def _fetch_all(artifacts: Sequence[tuple[Artifact, str | None]]) -> list[Path]:
 
 
 def _fetch(artifact: Artifact, sha256: str | None) -> Path:
-    """Return a jar of the cache; it is fetched and compared with its checksum if it is not there."""
+    """Return a jar of the cache; if it is missing, fetch it and compare it with its checksum."""
     path = cache() / artifact.path()
     if path.exists():
         return path
@@ -191,7 +191,7 @@ def _fetch(artifact: Artifact, sha256: str | None) -> Path:
 
 
 def _save(path: Path, data: bytes) -> None:
-    """Write a file such that others see all of it or nothing."""
+    """Write a file so that others see all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(data)
@@ -209,8 +209,8 @@ def _download(path: str) -> bytes:
             refused = isinstance(error, urllib.error.HTTPError) and error.code < 500
             if attempt == _ATTEMPTS or refused or isinstance(error, ValueError):
                 raise DownloadError(
-                    f"{url}: cannot fetch it ({error}); check the network, or give a repository that can be "
-                    "reached by SPARKBLEACH_MAVEN_URL"
+                    f"{url}: cannot be fetched ({error}); check the network, or give another repository "
+                    "by SPARKBLEACH_MAVEN_URL"
                 ) from error
             time.sleep(attempt)
     raise AssertionError

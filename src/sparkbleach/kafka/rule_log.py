@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from .client import Record
 
-#: the header that says which micro-batch an outcome is of; see writer.py
+#: the header with the stream and the micro-batch of a record; see writer.py
 BATCH = "sparkbleach-batch"
-#: numbers are offsets with so many digits, so that later ones are greater as text
+#: a number is an offset with leading zeros, so that later numbers are greater as text
 _DIGITS = 12
 
 
@@ -30,7 +30,7 @@ class TopicLog:
         topic: The topic, or its address; it is created when needed.
 
     Raises:
-        ConfigError: If it is no address of a topic.
+        ConfigError: If it is not the address of a topic.
     """
 
     def __init__(self, topic: str | Topic) -> None:
@@ -54,7 +54,7 @@ class TopicLog:
         for topic in topics:
             if number_of_partitions(topic) != 1:
                 raise ConfigError(
-                    f"{topic}: it has several partitions, but rule updates have one order; "
+                    f"{topic}: this topic has several partitions, but rule updates have one order; "
                     "give a topic with one partition"
                 )
 
@@ -62,14 +62,14 @@ class TopicLog:
         """Append an update for the stream to read; return its number.
 
         Raises:
-            KafkaError: If the cluster does not take it.
+            KafkaError: If the cluster does not store it.
         """
         self.create()
         (offset,) = publish(self.topic, [(None, record_text(update, by).encode(), ())])
         return _number(offset)
 
     def published(self) -> list[ControlRecord]:
-        """Return all control records, by number."""
+        """Return all control records in the order of their numbers."""
         return [
             ControlRecord.read(_number(record.offset), (record.value or b"").decode(errors="replace"))
             for record in read(self.topic)
@@ -81,10 +81,10 @@ class TopicLog:
         return [outcome for _, outcome in sorted(found, key=lambda one: (one[0], one[1].index))]
 
     def record(self, batch_id: int, outcomes: Sequence[Outcome]) -> None:
-        """Keep the outcomes of a micro-batch, those that an earlier attempt of it has not left.
+        """Keep the outcomes of a micro-batch, without those that an earlier attempt of it has kept.
 
         Raises:
-            KafkaError: If the cluster does not take them.
+            KafkaError: If the cluster does not store them.
         """
         if not outcomes:
             return

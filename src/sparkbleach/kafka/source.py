@@ -1,4 +1,4 @@
-"""A topic as a streaming DataFrame: JSON values as columns, and beside them what else a record has."""
+"""A topic as a streaming DataFrame: JSON values as columns, and the rest of the record beside them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..spark.files.sources import parse_schema
 from .client import check_exists
 from .topic import Topic
 
-#: the column with key, headers, time and place of a record, and its value if it was set aside
+#: the column with key, headers, time and place of a record, and its value if it is quarantined
 KAFKA = "_kafka"
 
-#: a micro-batch takes so many records, unless told otherwise
+#: how many records a micro-batch takes at most
 RECORDS_PER_BATCH = 200_000
 #: for every topic that is read from its beginning
 SOURCE_OPTIONS = {
     "includeHeaders": "true",
     "startingOffsets": "earliest",
-    # Kafka waits so long for more at the end of what it has, and each micro-batch reads to the end.
+    # At the end of a topic, which each micro-batch reaches, Kafka waits this long for more records.
     "kafka.fetch.max.wait.ms": "10",
 }
 #: above all offsets, below the sign: a partition's records stay together in the order of a micro-batch
@@ -41,10 +41,10 @@ def read_topic(
     """Return a topic as a streaming DataFrame, from its first record on.
 
     Each value is a JSON object; members that the schema does not have are dropped. A value that does not
-    fit has its text in the column `_corrupt_record`, so that `clean(…, quarantine=True)` sets it aside.
+    fit has its text in the column `_corrupt_record`, so that `clean(…, quarantine=True)` quarantines the row.
 
     Args:
-        session: The session to read with; it has to have Spark's Kafka connector.
+        session: The session; it needs Spark's Kafka connector.
         topic: The topic, or its address, such as `kafka://host:port/topic`.
         schema: Names and types of the members, such as `id INT, city STRING`.
         id: The column with each tuple's unique id.
@@ -52,7 +52,7 @@ def read_topic(
         options: Further options of Spark's Kafka source.
 
     Raises:
-        ConfigError: If there is no such topic, the schema is wrong, or the session lacks the connector.
+        ConfigError: If the topic does not exist, the schema is wrong, or the session lacks the connector.
         KafkaError: If the cluster cannot be reached.
     """
     topic = Topic.parse(topic)
@@ -82,21 +82,21 @@ def read_topic(
 
 
 def _parsed(records: DataFrame, fields: StructType, id: str, corrupt: str) -> DataFrame:
-    """Return records with the members of their values as columns."""
+    """Return records with the members of their JSON values as columns."""
     whole = StructType([*fields.fields, StructField(corrupt, StringType())])
     text = F.col("record.value").cast("string")
     options = {"columnNameOfCorruptRecord": corrupt}
     rows = records.select(F.struct("*").alias("record")).select(
         "record", text.alias("text"), F.from_json(text, whole, options).alias("parsed")
     )
-    # Spark reads a list of objects as the first of them, drops what follows, and puts ? for broken bytes.
+    # Spark takes the first object of a list, drops text after an object, and replaces invalid bytes.
     trimmed = F.trim("text")
     read = F.is_valid_utf8("text") & trimmed.startswith("{") & trimmed.endswith("}")
     unread = F.col("parsed").isNull() | ~read
     broken = F.coalesce(
-        F.when(unread, F.coalesce(F.col("text"), F.lit(""))), F.col(f"parsed.{_quoted(corrupt)}")
+        F.when(unread, F.coalesce(F.col("text"), F.lit(""))), F.col(f"parsed.{quoted(corrupt)}")
     )
-    aside = F.col("broken").isNotNull() | F.col(f"parsed.{_quoted(id)}").isNull()
+    quarantined = F.col("broken").isNotNull() | F.col(f"parsed.{quoted(id)}").isNull()
     kafka = F.struct(
         "record.topic",
         "record.partition",
@@ -104,17 +104,17 @@ def _parsed(records: DataFrame, fields: StructType, id: str, corrupt: str) -> Da
         F.unix_millis("record.timestamp").alias("timestamp_ms"),
         "record.key",
         "record.headers",
-        F.when(aside, F.col("record.value")).alias("value"),
+        F.when(quarantined, F.col("record.value")).alias("value"),
     )
     return rows.select("*", F.make_valid_utf8(broken).alias("broken")).select(
-        *(F.col(f"parsed.{_quoted(name)}").alias(name) for name in fields.names),
+        *(F.col(f"parsed.{quoted(name)}").alias(name) for name in fields.names),
         F.col("broken").alias(corrupt, metadata={TEXT_FORMAT: "json"}),
         kafka.alias(KAFKA),
     )
 
 
 def topic_order() -> Column:
-    """Return what puts the records of a micro-batch in order: by partition, and then by offset."""
+    """Return the order of the records in a micro-batch: by partition, then by offset."""
     partition = F.shiftleft(F.col(f"{KAFKA}.partition").cast("long"), _OFFSET_BITS)
     return partition + F.col(f"{KAFKA}.offset")
 
@@ -126,10 +126,11 @@ def _check_names(schema: StructType, id: str, corrupt: str) -> None:
     for name in schema.names:
         if name.lower() in seen:
             raise ConfigError(
-                f"schema: the name {name!r} is taken or there twice (case does not count); rename the column"
+                f"schema: the name {name!r} is reserved or used twice (case is ignored); rename the column"
             )
         seen.add(name.lower())
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a column name in backquotes."""
     return "`" + name.replace("`", "``") + "`"

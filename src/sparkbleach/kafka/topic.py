@@ -1,4 +1,4 @@
-"""A topic, as users name it: `kafka://host:port/topic`."""
+"""A topic and its address: `kafka://host:port/topic`."""
 
 from __future__ import annotations
 
@@ -23,45 +23,47 @@ class Topic:
 
     Attributes:
         servers: The brokers to ask first: `host:port`, several separated by commas.
-        name: Its name.
-        options: What Kafka's clients have to know to connect, such as `security.protocol`.
+        name: The name of the topic.
+        options: Options that Kafka's clients need to connect, such as `security.protocol`.
+        timeout_s: How many seconds the Python client waits for an answer of the cluster.
     """
 
     servers: str
     name: str
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    timeout_s: float = 60.0
 
     @classmethod
     def parse(cls, url: str | Topic, options: Mapping[str, str] | None = None) -> Topic:
         """Return the topic that an address names; a topic is returned as it is.
 
         Raises:
-            ConfigError: If it names none.
+            ConfigError: If it is not the address of a topic.
         """
         if isinstance(url, Topic):
             return url
         servers, _, name = url.removeprefix(SCHEME).partition("/")
-        well = url.startswith(SCHEME) and all(_SERVER.fullmatch(server) for server in servers.split(","))
-        if not well or not _NAME.fullmatch(name):
-            raise ConfigError(f"{url}: it does not name a topic; write kafka://host:port/topic")
+        valid = url.startswith(SCHEME) and all(_SERVER.fullmatch(server) for server in servers.split(","))
+        if not valid or not _NAME.fullmatch(name):
+            raise ConfigError(f"{url}: this is not the address of a topic; write kafka://host:port/topic")
         return cls(servers, name, dict(options or {}))
 
     def __str__(self) -> str:
         return f"{SCHEME}{self.servers}/{self.name}"
 
     def beside(self, what: str) -> Topic:
-        """Return the topic of the same cluster whose name goes on with this."""
+        """Return the topic NAME-WHAT of the same cluster."""
         return replace(self, name=f"{self.name}-{what}")
 
     def spark_options(self) -> dict[str, str]:
-        """Return what Spark's source and sink have to know to connect."""
+        """Return the options that Spark's source and sink need to connect."""
         given = {
             f"kafka.{key}": value for key, value in self.options.items() if not key.startswith(_PYTHON_ONLY)
         }
         return {"kafka.bootstrap.servers": self.servers, **given}
 
     def client_options(self) -> dict[str, str]:
-        """Return what the Python client has to know to connect."""
+        """Return the options that the Python client needs to connect."""
         given = {
             key.removeprefix(_PYTHON_ONLY): value
             for key, value in self.options.items()
@@ -86,7 +88,7 @@ def parse_options(texts: Iterable[str]) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise ConfigError(
-                f"kafka option: {text!r} is none; write key=value, such as security.protocol=SSL"
+                f"kafka option: {text!r} is not key=value; write key=value, such as security.protocol=SSL"
             )
         options[key.strip().removeprefix("kafka.")] = value
     return options

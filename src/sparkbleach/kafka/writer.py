@@ -1,4 +1,4 @@
-"""The sink: clean rows, audit and dead letters as records of topics, each once."""
+"""The sink: clean rows, audit and quarantined records as records of topics, each once."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..errors import ConfigError
 from ..spark.plan import CONTROL, QUARANTINE, REPAIRS
 from .client import create, number_of_partitions, size, tail
 from .rule_log import BATCH, TopicLog
-from .source import KAFKA
+from .source import KAFKA, quoted
 from .topic import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: the headers that a record gets, beside those that it came with
+#: the headers that a record gets, beside its own
 SOURCE, TIMESTAMP, REASON = (f"sparkbleach-{name}" for name in ("source", "timestamp", "reason"))
 
-#: with the places after the decimal point that Spark's timestamps have
+#: timestamps with all six decimals that Spark has
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _STREAM_CHARS = 16
 _HEADERS = "array<struct<key: string, value: binary>>"
@@ -29,24 +29,25 @@ _HEADERS = "array<struct<key: string, value: binary>>"
 class TopicWriter:
     """Writes micro-batches to topics; give it to `foreachBatch`.
 
-    Clean rows become JSON values with the key and the headers that their records came with. A record that
-    was set aside goes to the dead-letter topic as it came. Every record gets headers: `sparkbleach-source`
-    is the topic, the partition and the offset that it came from, `sparkbleach-timestamp` its time there in
-    milliseconds, `sparkbleach-batch` the stream and the micro-batch, `sparkbleach-reason` why it is a dead
-    letter. A micro-batch that does not follow one that this writer has written to its end may have been
-    written in part before a crash: what the topics already have of it is not written again.
+    A clean row becomes a JSON value with the key and the headers of the record it was read from. A
+    quarantined record goes to the quarantine topic unchanged. Every record gets headers:
+    `sparkbleach-source` is the topic, the partition and the offset of the record it was read from,
+    `sparkbleach-timestamp` the time of that record in milliseconds, `sparkbleach-batch` the stream and the
+    micro-batch, `sparkbleach-reason` why the record is quarantined. The first micro-batch of a writer, or
+    one after a failure, may have been written in part before: its records that are in the topics are not
+    written again.
 
     Args:
         output: The topic for clean rows; it is created if it does not exist, like the others.
         audit: The topic for the audit, one JSON value for each changed cell; None for no audit.
-        dead_letters: The topic for records that were set aside; OUTPUT-dead-letters if not given.
-        source: The topic that the rows come from. Topics are created with as many partitions; records keep
-            theirs if the topic has as many, and are otherwise distributed by key.
-        control: The rule log in topics of the same cluster, or its address; needed if `clean(…, control=…)`
+        quarantine: The topic for quarantined records; OUTPUT-quarantine if not given.
+        source: The topic that the rows come from. Topics are created with the same number of partitions;
+            a record keeps its partition if the numbers are equal, and is otherwise distributed by key.
+        control: The rule log in topics of the same cluster, or its address; required if `clean(…, control=…)`
             made the rows.
 
     Raises:
-        ConfigError: If the topics are not those of one cluster, or not all different.
+        ConfigError: If the topics are not all different, or not on one cluster.
         KafkaError: If the cluster cannot be reached or refuses to create a topic.
     """
 
@@ -54,23 +55,21 @@ class TopicWriter:
         self,
         output: str | Topic,
         audit: str | Topic | None = None,
-        dead_letters: str | Topic | None = None,
+        quarantine: str | Topic | None = None,
         source: str | Topic | None = None,
         control: str | TopicLog | None = None,
     ) -> None:
         self.output = Topic.parse(output)
         self.audit = Topic.parse(audit) if audit is not None else None
-        self.dead_letters = (
-            self.output.beside("dead-letters") if dead_letters is None else Topic.parse(dead_letters)
-        )
+        self.quarantine = Topic.parse(quarantine or self.output.beside("quarantine"))
         self.control = TopicLog(control) if isinstance(control, str) else control
-        self.topics = [topic for topic in (self.output, self.audit, self.dead_letters) if topic]
-        came_from = [Topic.parse(source)] if source is not None else []
-        n_partitions = sum(map(number_of_partitions, came_from))
+        self.topics = [topic for topic in (self.output, self.audit, self.quarantine) if topic]
+        read_from = [Topic.parse(source)] if source is not None else []
+        n_partitions = sum(map(number_of_partitions, read_from))
         if self.control is not None:
-            came_from.append(self.control.topic)
+            read_from.append(self.control.topic)
             self.topics.append(self.control.outcomes_topic)
-        _check_apart(self.topics, came_from)
+        _check_distinct(self.topics, read_from)
         if self.control is not None:
             self.control.create()
         create(self.topics, n_partitions or 1)
@@ -80,8 +79,8 @@ class TopicWriter:
         self._n_partitions = n_partitions
         self._records: Column | None = None
         self._columns: list[str] = []
-        #: the stamp of the last micro-batch that was written to its end
-        self._done = ""
+        #: the stamp of the last micro-batch that was written completely
+        self._last_stamp = ""
         self._sizes = {topic.name: size(topic) for topic in self.topics}
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -98,7 +97,7 @@ class TopicWriter:
         stream = query.replace("-", "")[:_STREAM_CHARS]
         stamp = f"{stream}/{batch_id}"
         records = batch.select(F.explode(self._records).alias("record")).select("record.*")
-        if self._done != f"{stream}/{batch_id - 1}":
+        if self._last_stamp != f"{stream}/{batch_id - 1}":
             records = self._without_written(records, stamp)
         written = records.select(
             "topic",
@@ -108,33 +107,33 @@ class TopicWriter:
             F.concat("headers", _headers({BATCH: F.lit(stamp)})).alias("headers"),
         )
         written.write.format("kafka").options(**self.output.spark_options()).mode("append").save()
-        self._done = stamp
+        self._last_stamp = stamp
 
     @property
     def rows(self) -> int:
-        """Return how many clean rows the topic has got since this writer was made."""
-        return self._gained(self.output)
+        """How many clean rows were written since this writer was made."""
+        return self._n_written(self.output)
 
     @property
     def repairs(self) -> int:
-        """Return how many audit rows the topic has got since this writer was made."""
-        return self._gained(self.audit) if self.audit else 0
+        """How many audit rows were written since this writer was made."""
+        return self._n_written(self.audit) if self.audit else 0
 
     @property
     def quarantined(self) -> int:
-        """Return how many dead letters the topic has got since this writer was made."""
-        return self._gained(self.dead_letters)
+        """How many quarantined records were written since this writer was made."""
+        return self._n_written(self.quarantine)
 
-    def _gained(self, topic: Topic) -> int:
+    def _n_written(self, topic: Topic) -> int:
         return size(topic) - self._sizes[topic.name]
 
     def places(self) -> list[tuple[str, str]]:
-        """Return what was written where, as far as anything was."""
+        """Return by name the topics that something was written to."""
         places = [("output", str(self.output))]
         if self.audit and self.repairs:
             places.append(("audit", str(self.audit)))
         if self.quarantined:
-            places.append(("quarantine", str(self.dead_letters)))
+            places.append(("quarantine", str(self.quarantine)))
         return places
 
     def _check(self, batch: DataFrame) -> None:
@@ -149,36 +148,34 @@ class TopicWriter:
             )
         if CONTROL in batch.columns and self.control is None:
             raise ConfigError(
-                f"TopicWriter: the rows have the column {CONTROL}, but no log for what became of rule "
-                "updates; give control=…"
+                f"TopicWriter: the rows have the column {CONTROL}, but there is no log for the outcomes "
+                "of rule updates; give control=…"
             )
 
     def _record_column(self, batch: DataFrame) -> Column:
         """Return the records that a row becomes, as an array."""
-        aside = _aside(batch)
         corrupt = batch.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord")
         hidden = (KAFKA, REPAIRS, QUARANTINE, CONTROL, corrupt)
         data = [name for name in batch.columns if name not in hidden]
         source = F.concat_ws(
             "/", *(F.col(f"{KAFKA}.{name}").cast("string") for name in ("topic", "partition", "offset"))
         )
-        came = F.coalesce(F.col(f"{KAFKA}.headers"), F.array().cast(_HEADERS))
-        since = {TIMESTAMP: F.col(f"{KAFKA}.timestamp_ms").cast("string")}
-        clean = self._record(
+        own_headers = F.coalesce(F.col(f"{KAFKA}.headers"), F.array().cast(_HEADERS))
+        timestamp = {TIMESTAMP: F.col(f"{KAFKA}.timestamp_ms").cast("string")}
+        record = self._record(
             self.output,
             source,
-            F.to_json(F.struct(*map(_quoted, data)), _JSON).cast("binary"),
-            F.concat(came, _headers({SOURCE: source, **since})),
+            F.to_json(F.struct(*map(quoted, data)), _JSON).cast("binary"),
+            F.concat(own_headers, _headers({SOURCE: source, **timestamp})),
         )
-        record = clean
         if QUARANTINE in batch.columns:
-            dead = self._record(
-                self.dead_letters,
+            quarantined = self._record(
+                self.quarantine,
                 source,
                 F.col(f"{KAFKA}.value"),
-                F.concat(came, _headers({SOURCE: source, **since, REASON: F.col(QUARANTINE)})),
+                F.concat(own_headers, _headers({SOURCE: source, **timestamp, REASON: F.col(QUARANTINE)})),
             )
-            record = F.when(aside, dead).otherwise(record)
+            record = F.when(F.col(QUARANTINE).isNotNull(), quarantined).otherwise(record)
         if CONTROL in batch.columns and self.control is not None:
             place = F.concat(F.lit("outcome/"), F.get_json_object(CONTROL, "$.index"))
             outcome = self._record(
@@ -191,20 +188,20 @@ class TopicWriter:
         records = F.array(record)
         if self.audit is None:
             return records
-        topic = self.audit
+        audit = self.audit
 
-        def explained(repair: Column, number: Column) -> Column:
+        def audit_record(repair: Column, number: Column) -> Column:
             place = F.concat_ws("/", source, number.cast("string"))
             value = F.to_json(repair, _JSON).cast("binary")
-            return self._record(topic, place, value, _headers({SOURCE: place, **since}))
+            return self._record(audit, place, value, _headers({SOURCE: place, **timestamp}))
 
-        return F.concat(records, F.transform(REPAIRS, explained))
+        return F.concat(records, F.transform(REPAIRS, audit_record))
 
     def _record(self, topic: Topic, source: Column, value: Column, headers: Column) -> Column:
         partition = F.lit(None).cast("int")
         if topic.name in self._same_partitions:
-            own = F.col(f"{KAFKA}.partition")
-            partition = F.when(own < self._n_partitions, own)
+            source_partition = F.col(f"{KAFKA}.partition")
+            partition = F.when(source_partition < self._n_partitions, source_partition)
         return F.struct(
             F.lit(topic.name).alias("topic"),
             partition.alias("partition"),
@@ -215,7 +212,7 @@ class TopicWriter:
         )
 
     def _without_written(self, records: DataFrame, stamp: str) -> DataFrame:
-        """Leave out what the topics have of a micro-batch."""
+        """Leave out the records of a micro-batch that the topics already have."""
         written = [
             (topic.name, record.header(SOURCE))
             for topic in self.topics
@@ -236,27 +233,21 @@ def _headers(values: Mapping[str, Column]) -> Column:
     )
 
 
-def _aside(batch: DataFrame) -> Column:
-    return F.col(QUARANTINE).isNotNull() if QUARANTINE in batch.columns else F.lit(False)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _check_apart(topics: Sequence[Topic], read: Sequence[Topic]) -> None:
-    """Check that the topics that are written are on one cluster, and all different, also from those read.
+def _check_distinct(topics: Sequence[Topic], read: Sequence[Topic]) -> None:
+    """Check that the written topics are on one cluster, and that no topic is used twice.
 
     Raises:
-        ConfigError: If not.
+        ConfigError: If a check fails.
     """
     output = topics[0]
     seen = {(topic.servers, topic.name) for topic in read}
     for topic in topics:
         if topic.servers != output.servers:
-            raise ConfigError(f"{topic}: it is not on the cluster of the output {output}; give a topic there")
+            raise ConfigError(
+                f"{topic}: this topic is not on the cluster of the output {output}; give a topic there"
+            )
         if (topic.servers, topic.name) in seen:
             raise ConfigError(
-                f"{topic}: it is used twice; give input, output, audit, dead letters and rules one each"
+                f"{topic}: this topic is used twice; give input, output, audit, quarantine and rules one each"
             )
         seen.add((topic.servers, topic.name))

@@ -35,7 +35,7 @@ def main() -> None:
     settings = {"spark.jars": spark_jars(print)}
     with (
         tempfile.TemporaryDirectory(prefix="sparkbleach-bench-") as directory,
-        Broker(Path(directory) / "broker", tell=print) as broker,
+        Broker(Path(directory) / "broker", notify=print) as broker,
         spark_session("local[2]", debug=False, settings=settings) as session,
     ):
         dirty = Topic.parse(broker.url("dirty"))
