@@ -10,6 +10,17 @@ from .kernel.repair import REPAIRS
 WINDOWINGS = ("bleach", "basic")
 
 
+def check_count(option: str, count: int) -> int:
+    """Return a positive integer.
+
+    Raises:
+        ConfigError: If it is something else.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ConfigError(f"{option}: {count!r} must be a positive integer")
+    return count
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """A sliding window that is counted in tuples.
@@ -23,9 +34,8 @@ class Window:
     slide: int
 
     def __post_init__(self) -> None:
-        for name, value in (("size", self.size), ("slide", self.slide)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(f"window: {name} is {value!r}; give a whole number of tuples, 1 or more")
+        check_count("window, size", self.size)
+        check_count("window, slide", self.slide)
         if self.size % self.slide:
             raise ConfigError(
                 f"window: size {self.size} is not a multiple of slide {self.slide}; "
@@ -39,6 +49,17 @@ class Window:
 
 
 DEFAULT_WINDOW = Window.tuples(2_000_000, slide=1_000_000)
+
+
+def check_window(window: Window | None) -> Window | None:
+    """Return a window, or None.
+
+    Raises:
+        ConfigError: If it is something else.
+    """
+    if window is not None and not isinstance(window, Window):
+        raise ConfigError(f"window: {window!r} is not a window; write Window.tuples(1000, slide=500) or None")
+    return window
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
@@ -60,21 +81,3 @@ def check_windowing(windowing: str) -> str:
 def check_repair(repair: str) -> str:
     """Return a known repair algorithm."""
     return check_choice("repair", repair, REPAIRS)
-
-
-def check_count(option: str, count: int) -> int:
-    """Return a number of things, 1 or more.
-
-    Raises:
-        ConfigError: If it is none.
-    """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ConfigError(f"{option}: {count!r} is not a number of them; give a whole number, 1 or more")
-    return count
-
-
-def check_threads(threads: int) -> int:
-    """Return a number of threads."""
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise ConfigError(f"threads: {threads!r} is not a number of threads; give a whole number, 1 or more")
-    return threads

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .engine.engine import RuleLike
+    from .rules.rule import RuleLike
 
 #: the places where a process can be killed, and what has happened there
 CRASH_POINTS = {

@@ -100,10 +100,10 @@ class LanesPair(Pair):
         """Check that a lane has a state only for what is its own."""
         placement = self.engine.placement
         for number, lane in enumerate(self.engine.lanes):
-            for ruled in lane._ruled():
-                check_invariants(ruled.state)
-                if number not in placement.lanes_of(ruled.name):
-                    assert ruled.state.n_super_cells() == 0
+            for cleaner in lane._cleaners:
+                check_invariants(cleaner.state)
+                if number not in placement.lanes_of(cleaner.name):
+                    assert cleaner.state.n_super_cells() == 0
 
     def step(self, step: Any) -> None:
         """Do the same with both, but for a second rule of an attribute that is split, which is refused."""

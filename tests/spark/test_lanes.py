@@ -26,8 +26,8 @@ from sparkbleach import (
     report,
 )
 from sparkbleach.control.outcome import Outcome
-from sparkbleach.engine.engine import as_rule
 from sparkbleach.engine.placement import Placement
+from sparkbleach.rules.rule import as_rule
 from sparkbleach.spark.egress import egress
 from sparkbleach.spark.lanes import spread_keys
 from sparkbleach.spark.plan import Plan

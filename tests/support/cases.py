@@ -220,8 +220,8 @@ class Pair:
 
     def check(self) -> None:
         """Check what must be true of the engine between two steps."""
-        for ruled in self.engine._ruled():
-            check_invariants(ruled.state)
+        for cleaner in self.engine._cleaners:
+            check_invariants(cleaner.state)
 
     def step(self, step: Any) -> None:
         """Do the same with both and compare."""

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from sparkbleach import RuleUpdate, open_log
-from sparkbleach.engine.engine import as_rule
+from sparkbleach.rules.rule import as_rule
 from tests.support.processes import kill_tree, unmeasured_environment
 from tests.support.streams import RULES, cleaned_by_engine, tuples, write_files
 

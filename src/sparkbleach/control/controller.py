@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..engine.engine import Engine, RuleLike, as_rule
 from ..errors import RuleError, RuleWarning
-from ..rules.rule import Rule
+from ..rules.active import ActiveRules
+from ..rules.rule import Rule, RuleLike, as_rule, warn_of_twins
 from ..rules.update import RuleUpdate, check_live
 from ..schema_text import schema_from_text
 from .outcome import Outcome
@@ -108,8 +108,8 @@ class RuleController:
             RuleError: If the stream would refuse one of them.
         """
         updates = list(updates)
-        engine = self._engine()
-        if engine is None:
+        active = self._active_rules()
+        if active is None:
             warnings.warn(
                 f"{self.log.target}: no stream has begun with this log, so columns and ids were not checked; "
                 "look at the history once it runs",
@@ -119,8 +119,10 @@ class RuleController:
         else:
             last = self.log.outcomes()[-1]
             for update in updates:
-                check_live(update, engine.schema, last.columns, last.id)
-                engine.apply(update)
+                check_live(update, active.schema, last.columns, last.id)
+                active.apply(update)
+                if update.rule is not None:
+                    warn_of_twins((one.checked for one in active), {update.id}, stacklevel=4)
         return [self.log.publish(update, self.by) for update in updates]
 
     def rules(self) -> list[RuleStatus]:
@@ -150,24 +152,22 @@ class RuleController:
             for record in waiting
         ]
 
-    def _engine(self) -> Engine | None:
-        """Return an engine with the rules that will be active once all published records are read."""
+    def _active_rules(self) -> ActiveRules | None:
+        """Return the rules that will be active once all published records are read."""
         outcomes = self.log.outcomes()
         if not outcomes:
             return None
         last = outcomes[-1]
         done = {outcome.number for outcome in outcomes}
-        schema = schema_from_text(last.schema)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuleWarning)  # the warning is about rules that are active already
-            engine = Engine(schema, last.rules, id=last.id, window=None)
-            for record in self.log.published():
-                if record.number not in done and record.update is not None:
-                    try:
-                        engine.apply(record.update)
-                    except RuleError:
-                        continue  # the stream will refuse it, too
-        return engine
+        rules = [Rule.from_dict(rule) for rule in last.rules]
+        active = ActiveRules(schema_from_text(last.schema), rules, last.id)
+        for record in self.log.published():
+            if record.number not in done and record.update is not None:
+                try:
+                    active.apply(record.update)
+                except RuleError:
+                    continue  # the stream will refuse it, too
+        return active
 
 
 def _as_change(outcome: Outcome) -> Change:

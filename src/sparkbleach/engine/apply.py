@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,29 +12,9 @@ from numpy.typing import NDArray
 from ..kernel.clean import CONSTANT_BROKEN, CONSTANT_HOLDS, NO_CONSTANT, Cells
 from ..kernel.hashing import add_to_group_keys
 from ..kernel.values import Column
-from ..rules.rule import CheckedRule
-from .encode import encode
+from ..rules.active import ActiveRule, ActiveRules, Mask
+from .encode import encode, plain_columns
 from .placement import Share
-
-Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class LiveRule:
-    """A rule in force.
-
-    Attributes:
-        checked: The rule.
-        serial: Its number among all rules ever added: the seed of its group keys.
-    """
-
-    checked: CheckedRule
-    serial: int
-
-    @property
-    def id(self) -> str:
-        """The rule's id."""
-        return self.checked.rule.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +44,21 @@ class Constants:
         return list(dict.fromkeys(losers))
 
 
+@dataclass(frozen=True, slots=True)
+class AppliedRules:
+    """What the rules of one attribute say of a batch.
+
+    Attributes:
+        rules: The rules, earlier ones first.
+        cells: Which of them apply to which cells, and the keys of the groups.
+        constants: What pattern tableaux say.
+    """
+
+    rules: list[ActiveRule]
+    cells: Cells
+    constants: Constants | None
+
+
 class BatchColumns:
     """The columns of a batch, each encoded when it is first asked for."""
 
@@ -77,10 +72,43 @@ class BatchColumns:
         return self._encoded[name]
 
 
+def evaluate_conditions(
+    rules: ActiveRules, batch: pa.RecordBatch, attributes: Collection[str] | None = None
+) -> dict[str, Mask]:
+    """Return by rule id where its condition holds, for rules that have one.
+
+    Args:
+        rules: The active rules.
+        batch: The tuples; columns may have dictionaries.
+        attributes: The RHS attributes whose rules are meant; None for all.
+    """
+    conditions = rules.conditions(attributes)
+    return conditions.evaluate(plain_columns(batch.select(conditions.columns)))
+
+
+def apply_active_rules(
+    rules: ActiveRules, batch: pa.RecordBatch, attributes: Collection[str] | None = None
+) -> dict[str, AppliedRules]:
+    """Find the groups of all cells of a batch, by RHS attribute in the order of the schema.
+
+    Args:
+        rules: The active rules.
+        batch: The tuples.
+        attributes: The RHS attributes whose rules are meant; None for all.
+    """
+    holds = evaluate_conditions(rules, batch, attributes)
+    columns = BatchColumns(batch)
+    return {
+        name: AppliedRules(active, *apply_rules(columns, name, active, holds))
+        for name, active in rules.by_attribute.items()
+        if attributes is None or name in attributes
+    }
+
+
 def apply_rules(
     columns: BatchColumns,
     attribute: str,
-    rules: Sequence[LiveRule],
+    rules: Sequence[ActiveRule],
     holds: dict[str, Mask],
     share: Share | None = None,
 ) -> tuple[Cells, Constants | None]:
@@ -98,28 +126,28 @@ def apply_rules(
     applies = np.zeros((len(rules), n), np.bool_)
     key_lo = np.empty((len(rules), n), np.uint64)
     key_hi = np.empty((len(rules), n), np.uint64)
-    matching: list[tuple[LiveRule, int, pa.Scalar, Mask]] = []
-    for j, live in enumerate(rules):
-        rule = live.checked.rule
+    matching: list[tuple[ActiveRule, int, pa.Scalar, Mask]] = []
+    for j, active in enumerate(rules):
+        rule = active.rule
         cells = [columns[name] for name in rule.lhs]
         mask = applies[j]
         mask[:] = cells[0].valid
         for cell in cells[1:]:
             mask &= cell.valid
-        if live.id in holds:
-            mask &= holds[live.id]
+        if active.id in holds:
+            mask &= holds[active.id]
         if rule.nulls != "fill":
             mask &= column.valid
         for at, cell in enumerate(cells):
-            add_to_group_keys(key_lo[j], key_hi[j], cell.lo, cell.hi, live.serial, at, len(cells))
+            add_to_group_keys(key_lo[j], key_hi[j], cell.lo, cell.hi, active.serial, at, len(cells))
         own = share and share.own(attribute, key_hi[j])
         if own is not None:
             mask &= own
-        for pattern, constant in live.checked.constant_rows:
-            matching.append((live, j, constant, mask & _matches(cells, pattern)))
-        if live.checked.wildcard_rows is not None:
+        for pattern, constant in active.checked.constant_rows:
+            matching.append((active, j, constant, mask & _matches(cells, pattern)))
+        if active.checked.wildcard_rows is not None:
             matches = np.zeros(n, np.bool_)
-            for pattern in live.checked.wildcard_rows:
+            for pattern in active.checked.wildcard_rows:
                 matches |= _matches(cells, pattern)
             mask &= matches
 
@@ -139,7 +167,7 @@ def apply_rules(
     for (_, j, _, match), same in zip(matching, equal, strict=True):
         broken[j] |= match & ~same
     constants = Constants(
-        winner, [scalar for _, _, scalar, _ in matching], [live.id for live, _, _, _ in matching], matches
+        winner, [scalar for _, _, scalar, _ in matching], [active.id for active, _, _, _ in matching], matches
     )
     return Cells(column, applies, key_lo, key_hi, constant_state, broken), constants
 

@@ -1,4 +1,4 @@
-"""An attribute under rules: the rules that share it, by kernel column, and the state they share."""
+"""What cleans one attribute: the rules that share it, by kernel column, and the state that they share."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import pyarrow as pa
 from ..kernel.attribute import Attribute
 from ..kernel.clean import Cells
 from ..kernel.repair import Repairs
-from .apply import Constants, LiveRule
+from ..rules.active import ActiveRule
+from .apply import Constants
 from .audit import RepairedColumn, repaired_column
 
 
-class RuledAttribute:
-    """One RHS attribute with the rules that are in force on it.
+class AttributeCleaner:
+    """Cleans one RHS attribute by its rules.
 
-    An attribute with shadow rules has two of these, each with a state of its own: one in which the live
-    rules alone are in force, and one in which the shadow rules are in force as well.
+    An attribute with shadow rules has two of these, each with a state of its own: one with the live rules
+    only, and one with the live and the shadow rules.
 
     Args:
         name: The name of the attribute.
         type: Its type.
         state: What its rules have seen.
-        rules: Its rules by column of the state.
-        applied: Whether its repairs are made; in the other case they are what shadow rules would repair.
+        rules: Its rules by column of the state, which is the order of their serial numbers.
+        applied: Whether its repairs are made; otherwise they are what the shadow rules would repair.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class RuledAttribute:
         name: str,
         type: pa.DataType,
         state: Attribute,
-        rules: Sequence[LiveRule],
+        rules: Sequence[ActiveRule],
         *,
         applied: bool,
     ) -> None:
@@ -43,33 +44,33 @@ class RuledAttribute:
         self.rules = list(rules)
         self.applied = applied
 
-    def __iter__(self) -> Iterator[LiveRule]:
+    def __iter__(self) -> Iterator[ActiveRule]:
         return iter(self.rules)
 
-    def add(self, live: LiveRule) -> None:
-        """Let a rule come into force, with no groups."""
-        self.rules.append(live)
+    def add(self, active: ActiveRule) -> None:
+        """Add a rule, with no groups."""
+        self.rules.append(active)
         self.state = self.state.with_column()
 
     def delete(self, id: str) -> bool:
         """Remove a rule and all its groups; return whether there are others. If not, nothing is left."""
-        column = [live.id for live in self.rules].index(id)
+        column = [active.id for active in self.rules].index(id)
         del self.rules[column]
         self.state = self.state.without_column(column)
         return bool(self.rules)
 
-    def replace(self, live: LiveRule) -> None:
+    def replace(self, active: ActiveRule) -> None:
         """Put a rule in the place of the one with its serial number; the groups stay."""
-        self.rules = [live if old.serial == live.serial else old for old in self.rules]
+        self.rules = [active if old.serial == active.serial else old for old in self.rules]
 
-    def copy(self, *, applied: bool) -> RuledAttribute:
+    def copy(self, *, applied: bool) -> AttributeCleaner:
         """Return the same rules with a state of their own that is the same."""
-        return RuledAttribute(self.name, self.type, self.state.copy(), self.rules, applied=applied)
+        return AttributeCleaner(self.name, self.type, self.state.copy(), self.rules, applied=applied)
 
-    def violations(self) -> Iterator[tuple[LiveRule, int]]:
+    def violations(self) -> Iterator[tuple[ActiveRule, int]]:
         """Yield each rule and how many tuples have violated it."""
-        for live, n in zip(self.rules, self.state.violations, strict=True):
-            yield live, int(n)
+        for active, n in zip(self.rules, self.state.violations, strict=True):
+            yield active, int(n)
 
     def clean(
         self, batches: Sequence[tuple[Cells, Constants | None]], position: int, version: int
@@ -85,9 +86,9 @@ class RuledAttribute:
             version: The version of the rule set.
         """
         answerable = [
-            (j, live) for j, live in enumerate(self.rules) if self.applied or live.checked.rule.is_shadow
+            (j, active) for j, active in enumerate(self.rules) if self.applied or active.rule.is_shadow
         ]
-        by_rule = {live.id: 0 for _, live in answerable}
+        by_rule = {active.id: 0 for _, active in answerable}
         found: list[RepairedColumn | None] = []
         for cells, constants in batches:
             repairs, n_repairs = self.state.process(cells, position)
@@ -108,8 +109,8 @@ class RuledAttribute:
                     version,
                     applied=self.applied,
                 )
-                for j, live in answerable:
-                    by_rule[live.id] += int(np.count_nonzero(repairs.violated[:n_repairs, j]))
+                for j, active in answerable:
+                    by_rule[active.id] += int(np.count_nonzero(repairs.violated[:n_repairs, j]))
             found.append(column)
             position += cells.constant.size
         return found, by_rule

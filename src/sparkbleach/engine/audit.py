@@ -16,7 +16,8 @@ from ..kernel.clean import CONSTANT_BROKEN, NO_CONSTANT, Cells
 from ..kernel.repair import Repairs
 from ..kernel.table import NONE
 from ..kernel.values import Values
-from .apply import Constants, LiveRule
+from ..rules.active import ActiveRule
+from .apply import Constants
 from .encode import decode, from_canonical, plain, render, take
 
 CANDIDATE = pa.struct(
@@ -86,7 +87,7 @@ class RepairedColumn:
 def repaired_column(
     type: pa.DataType,
     attribute: str,
-    rules: Sequence[LiveRule],
+    rules: Sequence[ActiveRule],
     values: Values,
     repairs: Repairs,
     n_repairs: int,
@@ -143,7 +144,7 @@ def repaired_column(
 def decided_column(
     type: pa.DataType,
     attribute: str,
-    rules: Sequence[LiveRule],
+    rules: Sequence[ActiveRule],
     cells: Cells | None,
     constants: Constants | None,
     decisions: pa.RecordBatch,
@@ -170,7 +171,7 @@ def decided_column(
     decided = np.searchsorted(positions, decisions.column("position").to_numpy())
     violated = np.zeros((n, len(rules)), np.bool_)
     serials = decisions.column("violated")
-    which_rule = np.searchsorted([live.serial for live in rules], serials.flatten().to_numpy())
+    which_rule = np.searchsorted([active.serial for active in rules], serials.flatten().to_numpy())
     violated[np.repeat(decided, np.diff(serials.offsets.to_numpy())), which_rule] = True
     if cells is not None and cells.broken.size:
         violated |= cells.broken.T
@@ -342,11 +343,11 @@ def _offsets(lengths: NDArray[np.int64]) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
 
 
-def _rule_lists(violated: NDArray[np.bool_], rules: Sequence[LiveRule]) -> pa.DictionaryArray:
+def _rule_lists(violated: NDArray[np.bool_], rules: Sequence[ActiveRule]) -> pa.DictionaryArray:
     """Return for each row the ids of the rules it violates, earlier rules first; each such list once."""
-    live = sorted(enumerate(rules), key=lambda item: item[1].serial)
-    bits = np.ascontiguousarray(np.packbits(violated[:, [j for j, _ in live]], axis=1))
+    active = sorted(enumerate(rules), key=lambda item: item[1].serial)
+    bits = np.ascontiguousarray(np.packbits(violated[:, [j for j, _ in active]], axis=1))
     keys = bits if bits.shape[1] == 1 else bits.view(f"V{bits.shape[1]}")
     _, first, which = np.unique(keys[:, 0], return_index=True, return_inverse=True)
-    lists = [[rule.id for j, rule in live if row[j]] for row in violated[first]]
+    lists = [[rule.id for j, rule in active if row[j]] for row in violated[first]]
     return pa.DictionaryArray.from_arrays(which.astype(np.int32), pa.array(lists, pa.list_(pa.string())))

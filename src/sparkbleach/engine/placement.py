@@ -6,11 +6,15 @@ The groups of an attribute with a single rule are independent, too: it can be sp
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..errors import RuleError
+from ..rules.rule import Rule
 
 #: what a tuple costs an attribute with a single rule is 1; one with several pays this for each of them
 _COST_OF_SHARED_RULE = 2.0
@@ -111,9 +115,31 @@ class Share:
     placement: Placement
     lane: int
 
-    def has(self, attribute: str) -> bool:
-        """Tell whether this lane has cells of an attribute."""
-        return attribute in self.placement.lanes[self.lane]
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes of which this lane has cells."""
+        return self.placement.lanes[self.lane]
+
+    def with_rule(self, rule: Rule, active: Sequence[Rule]) -> Share:
+        """Return the share once a rule is added: on the lane of its attribute, or the least loaded one.
+
+        Args:
+            rule: The new rule.
+            active: The rules before it.
+
+        Raises:
+            RuleError: If its attribute is split over lanes and has a rule.
+        """
+        n_rules = Counter(one.rhs for one in active)
+        if self.placement.is_split(rule.rhs) and n_rules[rule.rhs]:
+            (other,) = (one.id for one in active if one.rhs == rule.rhs)
+            raise RuleError(
+                f"rule {rule.id!r}: {rule.rhs!r} is split over lanes by its rule {other!r}, and several "
+                f"rules need all of its state in one lane; delete {other!r} before, or begin with "
+                f"a new checkpoint and {rule.rhs!r} on one lane"
+            )
+        n_rules[rule.rhs] += 1
+        return replace(self, placement=self.placement.with_attributes(n_rules))
 
     def own(self, attribute: str, key_hi: NDArray[np.uint64]) -> NDArray[np.bool_] | None:
         """Tell which groups of an attribute this lane has, by the high halves of their keys; None for all."""

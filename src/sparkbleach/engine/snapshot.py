@@ -21,58 +21,50 @@ from numpy.typing import NDArray
 
 from ..config import Window
 from ..errors import SnapshotError
-from ..rules.rule import Rule
+from ..rules.active import ActiveRules
 from ..schema_text import schema_from_text, schema_to_text
 from .placement import Placement, Share
 
 MAGIC = b"SPRKBLCH"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _HEAD = struct.Struct("<8sIIQ")  # magic, format version, CRC-32 and length of the body
 
 
 @dataclass(frozen=True, slots=True)
 class SavedAttribute:
-    """An attribute with its rules.
+    """The state of an attribute.
 
     Attributes:
         name: Its name.
-        applied: Whether its repairs are made: False for the state of its shadow rules.
-        rules: Serial number and rule, by kernel column.
+        applied: Whether its repairs are made: False for the state with its shadow rules.
         arrays: The arrays of its state.
     """
 
     name: str
     applied: bool
-    rules: list[tuple[int, Rule]]
     arrays: list[NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a snapshot says.
+    """All state of an engine.
 
     Attributes:
-        schema: The stream's schema.
-        id: The id attribute.
+        rules: The active rules, with the stream's schema and id attribute.
         window: The window.
         windowing: The windowing strategy.
         repair: The repair algorithm.
         position: Where the next tuple will be.
-        version: The version of the rule set.
-        next_serial: The serial number of the next rule.
         repairs: By rule: repairs so far.
-        attributes: The attributes with rules.
+        attributes: The states of the attributes with rules.
         share: The lane's part of the work; None for all of it.
     """
 
-    schema: pa.Schema
-    id: str | None
+    rules: ActiveRules
     window: Window | None
     windowing: str
     repair: str
     position: int
-    version: int
-    next_serial: int
     repairs: dict[str, int]
     attributes: list[SavedAttribute]
     share: Share | None = None
@@ -82,27 +74,21 @@ def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
     """Return a snapshot as a JSON header and the arrays of all states, not copied."""
     header = {
         "format": FORMAT_VERSION,
-        "schema": schema_to_text(snapshot.schema),
-        "id": snapshot.id,
+        "schema": schema_to_text(snapshot.rules.schema),
+        "id": snapshot.rules.id,
+        "rules": snapshot.rules.save(),
         "window": snapshot.window and [snapshot.window.size, snapshot.window.slide],
         "windowing": snapshot.windowing,
         "repair": snapshot.repair,
         "position": snapshot.position,
-        "version": snapshot.version,
-        "next_serial": snapshot.next_serial,
         "repairs": snapshot.repairs,
         "attributes": [
-            {
-                "name": ruled.name,
-                "applied": ruled.applied,
-                "rules": [[serial, rule.to_dict()] for serial, rule in ruled.rules],
-                "arrays": len(ruled.arrays),
-            }
-            for ruled in snapshot.attributes
+            {"name": saved.name, "applied": saved.applied, "arrays": len(saved.arrays)}
+            for saved in snapshot.attributes
         ],
         "share": snapshot.share and [snapshot.share.lane, snapshot.share.placement.to_lists()],
     }
-    return json.dumps(header).encode(), [array for ruled in snapshot.attributes for array in ruled.arrays]
+    return json.dumps(header).encode(), [array for saved in snapshot.attributes for array in saved.arrays]
 
 
 def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
@@ -112,9 +98,9 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
         SnapshotError: If they are not such parts, or of another format version.
     """
     try:
-        told = json.loads(bytes(header))
-        _check_version(told["format"])
-        n_arrays = _n_arrays(told)
+        read = json.loads(bytes(header))
+        _check_version(read["format"])
+        n_arrays = _n_arrays(read)
         if n_arrays != len(arrays):
             raise SnapshotError(
                 f"snapshot: its header calls for {n_arrays} arrays, there are {len(arrays)}; "
@@ -122,25 +108,17 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
             )
         rest = iter(arrays)
         return Snapshot(
-            schema=schema_from_text(told["schema"]),
-            id=told["id"],
-            window=Window(*told["window"]) if told["window"] else None,
-            windowing=told["windowing"],
-            repair=told["repair"],
-            position=told["position"],
-            version=told["version"],
-            next_serial=told["next_serial"],
-            repairs=told["repairs"],
+            rules=ActiveRules.load(schema_from_text(read["schema"]), read["id"], read["rules"]),
+            window=Window(*read["window"]) if read["window"] else None,
+            windowing=read["windowing"],
+            repair=read["repair"],
+            position=read["position"],
+            repairs=read["repairs"],
             attributes=[
-                SavedAttribute(
-                    one["name"],
-                    one["applied"],
-                    [(serial, Rule.from_dict(rule)) for serial, rule in one["rules"]],
-                    list(islice(rest, one["arrays"])),
-                )
-                for one in told["attributes"]
+                SavedAttribute(one["name"], one["applied"], list(islice(rest, one["arrays"])))
+                for one in read["attributes"]
             ],
-            share=_share(told.get("share")),
+            share=_share(read.get("share")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
         raise SnapshotError(
@@ -182,8 +160,8 @@ def unpack(data: bytes) -> tuple[bytes, list[NDArray[Any]]]:
     return header, [np.lib.format.read_array(stream, allow_pickle=False) for _ in range(n_arrays)]
 
 
-def _share(told: list[Any] | None) -> Share | None:
-    return Share(Placement.from_lists(told[1]), told[0]) if told else None
+def _share(saved: list[Any] | None) -> Share | None:
+    return Share(Placement.from_lists(saved[1]), saved[0]) if saved else None
 
 
 def _n_arrays(header: dict[str, Any]) -> int:

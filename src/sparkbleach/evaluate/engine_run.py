@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..config import Window
-from ..engine.engine import Engine, RuleLike
+from ..engine.engine import Engine
+from ..rules.rule import RuleLike
 from ..rules.update import RuleUpdate, in_order
 
 _BATCH_TUPLES = 50_000
@@ -58,7 +59,7 @@ def run_engine(
         window: The engine's window.
         windowing: The engine's windowing.
         repair: The engine's repair algorithm.
-        rule_updates: Rules that come or go at positions.
+        rule_updates: Rule updates at positions.
         threads: How many attributes are cleaned at the same time.
         advance: Is told how many tuples were cleaned, batch by batch.
     """
@@ -71,10 +72,8 @@ def run_engine(
     try:
         for first, end in itertools.pairwise(sorted(cut for cut in cuts if cut <= dirty.num_rows)):
             for update in updates:
-                if update.at == first and update.rule is not None:
-                    engine.add_rule(update.rule)
-                elif update.at == first and update.delete is not None:
-                    engine.delete_rule(update.delete)
+                if update.at == first:
+                    engine.apply(update)
             (batch,) = dirty.slice(first, end - first).combine_chunks().to_batches()
             began, cpu_began = time.perf_counter(), time.process_time()
             clean, _ = engine.process(batch)

@@ -11,9 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..config import DEFAULT_WINDOW, Window
+from ..engine.apply import AppliedRules, apply_active_rules
 from ..engine.audit import audit_batch, audit_schema, replace_cells
 from ..errors import RuleError, SchemaError, SparkbleachError
-from ..rules.active import AppliedRules, RuleSet
+from ..rules.active import ActiveRules
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate
 from .aggregator import Aggregator
@@ -38,7 +39,7 @@ class Part:
 
     batch: pa.RecordBatch
     positions: NDArray[np.int64]
-    rules: RuleSet
+    rules: ActiveRules
     applied: dict[str, AppliedRules]
 
 
@@ -80,7 +81,7 @@ class DistributedEngine:
         topology = PaperTopology(window, windowing, repair, detect_workers, repair_workers, coordination, top)
         self.schema = schema
         self.id = id
-        self.sequencer = Sequencer(RuleSet(schema, rules, id))
+        self.sequencer = Sequencer(ActiveRules(schema, rules, id))
         self.ingress_router = topology.ingress_router()
         self.detect_workers = [topology.detect_worker() for _ in range(detect_workers)]
         self.egress_router = topology.egress_router()
@@ -98,7 +99,7 @@ class DistributedEngine:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The live rules, earlier ones first."""
+        """The active rules, earlier ones first."""
         return self.sequencer.rules
 
     @property
@@ -108,29 +109,29 @@ class DistributedEngine:
 
     @property
     def violations(self) -> dict[str, int]:
-        """By live rule: how many tuples have violated it."""
-        return self._tally.violations(self.sequencer.rule_set.live)
+        """By active rule: how many tuples have violated it."""
+        return self._tally.violations(self.sequencer.rule_set)
 
     @property
     def repairs(self) -> dict[str, int]:
-        """By live rule: how many of the cells that violated it were changed."""
-        return self._tally.repairs(self.sequencer.rule_set.live)
+        """By active rule: how many of the cells that violated it were changed."""
+        return self._tally.repairs(self.sequencer.rule_set)
 
     def add_rule(self, rule: Rule) -> None:
         """Add a rule: it is in force from the next tuple on, and begins with no groups.
 
         Raises:
-            RuleError: If it is wrong, or its id is that of a live rule; the engine is as it was.
+            RuleError: If it is wrong, or its id is that of an active rule; the engine is as it was.
         """
-        self.sequencer.apply(RuleUpdate(rule=rule))
+        self.sequencer.change_rules(RuleUpdate(rule=rule))
 
     def delete_rule(self, id: str) -> None:
         """Delete a rule: from the next tuple on its groups are gone.
 
         Raises:
-            RuleError: If no live rule has this id; the engine is as it was.
+            RuleError: If no active rule has this id; the engine is as it was.
         """
-        self.sequencer.apply(RuleUpdate(delete=id))
+        self.sequencer.change_rules(RuleUpdate(delete=id))
 
     def process(
         self, batch: pa.RecordBatch, updates: Sequence[RuleUpdate] = ()
@@ -178,7 +179,7 @@ class DistributedEngine:
                     "give updates by position, with the tuples that they come between"
                 )
             parts.append(self._read(batch, first, at))
-            self.sequencer.apply(update)
+            self.sequencer.change_rules(update)
         return [*parts, self._read(batch, first, end)]
 
     def _read(self, batch: pa.RecordBatch, first: int, end: int) -> Part:
@@ -187,7 +188,7 @@ class DistributedEngine:
         part = batch.slice(self.position - first, end - self.position)
         rules = self.sequencer.rule_set.copy()
         self.sequencer.position = end
-        return Part(part, positions, rules, rules.apply(part))
+        return Part(part, positions, rules, apply_active_rules(rules, part))
 
     def _run(self, parts: Sequence[Part], clock: Clock) -> dict[str, pa.RecordBatch]:
         """Send a micro-batch through all stages; return the decisions by attribute."""
@@ -236,7 +237,7 @@ class DistributedEngine:
         """Return all state: a header in JSON, and record batches by worker and name."""
         header = {
             "sequencer": self.sequencer.save(),
-            "tally": self._tally.save(self.sequencer.rule_set.live),
+            "tally": self._tally.save(self.sequencer.rule_set),
         }
         return json.dumps(header), {name: worker.save() for name, worker in self._stateful().items()}
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..engine.apply import AppliedRules
 from ..engine.encode import canonical
-from ..rules.active import AppliedRules
 from .messages import KEY, SCHEMAS, SUB_TUPLES, TUPLES, Envelope, joined, tuples_schema
 
 
@@ -40,7 +40,7 @@ class IngressRouter:
         if not which.size:
             return []
         keys = np.empty(applies.shape, KEY)
-        keys["serial"] = [live.serial for live in rules.rules]
+        keys["serial"] = [active.serial for active in rules.rules]
         keys["hi"], keys["lo"] = cells.key_hi.T, cells.key_lo.T
         flat = keys[applies]
         lengths = lengths[which]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..rules.active import RuleSet
+from ..errors import RuleError
+from ..rules.active import ActiveRules
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate
 from .messages import Clock
@@ -22,13 +23,18 @@ class Sequencer:
         position: Where the first tuple is.
         deletions: Position and serial number of rules that were deleted since the last clock.
 
+    Raises:
+        RuleError: If one of the rules is a shadow rule: this topology has no state for them.
+
     Attributes:
         position: Where the next tuple will be; whoever takes tuples moves it.
     """
 
     def __init__(
-        self, rule_set: RuleSet, position: int = 0, deletions: Sequence[tuple[int, int]] = ()
+        self, rule_set: ActiveRules, position: int = 0, deletions: Sequence[tuple[int, int]] = ()
     ) -> None:
+        for rule in rule_set.rules:
+            _refuse_shadow(rule)
         self.rule_set = rule_set
         self.position = position
         self.deletions = tuple(deletions)
@@ -41,7 +47,7 @@ class Sequencer:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The live rules, earlier ones first."""
+        """The active rules, earlier ones first."""
         return self.rule_set.rules
 
     @property
@@ -55,15 +61,17 @@ class Sequencer:
         other.rule_set = self.rule_set.copy()
         return other
 
-    def apply(self, update: RuleUpdate) -> None:
-        """Let a rule update take effect now, whatever its position.
+    def change_rules(self, update: RuleUpdate) -> None:
+        """Apply a rule update now, whatever its position.
 
         Raises:
             RuleError: If it is refused; nothing is changed.
         """
-        deleted = self.rule_set.change(update)
-        if deleted is not None:
-            self.deletions = (*self.deletions, (self.position, deleted))
+        if update.rule is not None:
+            _refuse_shadow(update.rule)
+        active = self.rule_set.apply(update)
+        if update.delete is not None:
+            self.deletions = (*self.deletions, (self.position, active.serial))
 
     def adopt_schema(self, schema: pa.Schema) -> None:
         """Go on with another schema: columns that no rule and not the id reads may come, go and change.
@@ -91,4 +99,12 @@ class Sequencer:
     def load(cls, schema: pa.Schema, id: str | None, saved: dict[str, Any]) -> Sequencer:
         """Return a sequencer as it was saved."""
         deletions = [(at, serial) for at, serial in saved["deletions"]]
-        return cls(RuleSet.load(schema, id, **saved["rule_set"]), saved["position"], deletions)
+        return cls(ActiveRules.load(schema, id, saved["rule_set"]), saved["position"], deletions)
+
+
+def _refuse_shadow(rule: Rule) -> None:
+    if rule.is_shadow:
+        raise RuleError(
+            f"rule {rule.id!r}, mode: shadow rules are not supported here; add it as a live rule, "
+            "or clean with the fused topology"
+        )

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..engine.apply import LiveRule
+from ..engine.apply import AppliedRules
 from ..engine.audit import RepairedColumn, decided_column, take_rows
 from ..engine.encode import canonical_type
-from ..rules.active import AppliedRules, RuleSet
+from ..rules.active import ActiveRule, ActiveRules
 from .messages import decisions_schema
 
 
@@ -27,7 +27,7 @@ class Tally:
 
     def repair(
         self,
-        rules: RuleSet,
+        rules: ActiveRules,
         applied: Mapping[str, AppliedRules],
         decisions: Mapping[str, pa.RecordBatch],
         positions: NDArray[np.int64],
@@ -41,7 +41,7 @@ class Tally:
             positions: Those of the tuples, ascending.
         """
         repaired = []
-        for attribute, live_rules in rules.by_attribute.items():
+        for attribute, active_rules in rules.by_attribute.items():
             type = rules.schema.field(attribute).type
             decided = decisions.get(attribute)
             if decided is None:
@@ -50,7 +50,7 @@ class Tally:
             column, violated = decided_column(
                 type,
                 attribute,
-                live_rules,
+                active_rules,
                 told.cells if told else None,
                 told.constants if told else None,
                 _at(decided, positions),
@@ -58,25 +58,26 @@ class Tally:
                 rules.version,
             )
             changed = violated[column.rows] if column else violated[:0]
-            for j, live in enumerate(live_rules):
-                self._violations[live.serial] += int(violated[:, j].sum())
-                self._repairs[live.serial] += int(changed[:, j].sum())
+            for j, active in enumerate(active_rules):
+                self._violations[active.serial] += int(violated[:, j].sum())
+                self._repairs[active.serial] += int(changed[:, j].sum())
             if column is not None:
                 repaired.append(column)
         return repaired
 
-    def violations(self, live_rules: Iterable[LiveRule]) -> dict[str, int]:
+    def violations(self, active_rules: Iterable[ActiveRule]) -> dict[str, int]:
         """Return by rule how many tuples have violated it."""
-        return {live.id: self._violations[live.serial] for live in live_rules}
+        return {active.id: self._violations[active.serial] for active in active_rules}
 
-    def repairs(self, live_rules: Iterable[LiveRule]) -> dict[str, int]:
+    def repairs(self, active_rules: Iterable[ActiveRule]) -> dict[str, int]:
         """Return by rule how many of the cells that violated it were changed."""
-        return {live.id: self._repairs[live.serial] for live in live_rules}
+        return {active.id: self._repairs[active.serial] for active in active_rules}
 
-    def save(self, live_rules: Iterable[LiveRule]) -> list[list[int]]:
-        """Return the counts of live rules, fit for JSON; those of others are not needed again."""
+    def save(self, active_rules: Iterable[ActiveRule]) -> list[list[int]]:
+        """Return the counts of active rules, fit for JSON; those of others are not needed again."""
         return [
-            [live.serial, self._violations[live.serial], self._repairs[live.serial]] for live in live_rules
+            [active.serial, self._violations[active.serial], self._repairs[active.serial]]
+            for active in active_rules
         ]
 
     @classmethod

@@ -1,127 +1,167 @@
-"""The rules in force, and what they say of a batch."""
+"""The rules that a stream is cleaned by right now, and how they change."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from ..engine.apply import BatchColumns, Constants, LiveRule, apply_rules
-from ..engine.encode import plain_columns
-from ..errors import RuleError, RuleWarning, SchemaError
-from ..kernel.clean import Cells
+from ..errors import RuleError, SchemaError
 from .condition import Conditions
 from .rule import CheckedRule, Rule, check_not_id, check_rules, columns_read
 from .update import RuleUpdate
 
+Mask = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, slots=True)
-class AppliedRules:
-    """What the rules of one attribute say of a batch.
+class ActiveRule:
+    """A rule in a rule set.
 
     Attributes:
-        rules: The rules, earlier ones first.
-        cells: Which of them apply to which cells, and the keys of the groups.
-        constants: What pattern tableaux say.
+        checked: The rule, checked against the schema of the stream.
+        serial: Its number among all rules ever added: the seed of its group keys.
     """
 
-    rules: list[LiveRule]
-    cells: Cells
-    constants: Constants | None
+    checked: CheckedRule
+    serial: int
+
+    @property
+    def rule(self) -> Rule:
+        """The rule as it was given."""
+        return self.checked.rule
+
+    @property
+    def id(self) -> str:
+        """The rule's id."""
+        return self.checked.rule.id
 
 
-class RuleSet:
-    """The live rules of a stream.
+class ActiveRules:
+    """The active rules of a stream, live and shadow ones, earlier ones first.
+
+    An update is applied as a whole or refused; a refused one changes nothing. No method gives a warning.
 
     Args:
         schema: The schema of the stream.
-        rules: The rules in force from the first tuple on.
+        rules: The rules that are active from the first tuple on.
         id: The attribute with each tuple's unique id, which no rule may change.
 
     Raises:
         RuleError: If a rule is wrong or does not fit the schema.
     """
 
-    def __init__(self, schema: pa.Schema, rules: Iterable[Rule], id: str | None = None) -> None:
+    def __init__(self, schema: pa.Schema, rules: Iterable[Rule] = (), id: str | None = None) -> None:
         self.schema = schema
         self.id = id
         #: grows by one with each update
         self.version = 1
         self._next_serial = 0
-        self._live: dict[str, LiveRule] = {}
+        #: by id, in the order of the serial numbers; never changed, only replaced
+        self._active: dict[str, ActiveRule] = {}
+        self._bound: dict[frozenset[str] | None, RuleConditions] = {}
         self._add(list(rules))
 
-    @property
-    def live(self) -> list[LiveRule]:
-        """The live rules, earlier ones first."""
-        return list(self._live.values())
+    def __iter__(self) -> Iterator[ActiveRule]:
+        return iter(self._active.values())
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The live rules, as they were given."""
-        return tuple(live.checked.rule for live in self._live.values())
+        """The rules as they were given."""
+        return tuple(active.rule for active in self)
 
     @property
-    def by_attribute(self) -> dict[str, list[LiveRule]]:
-        """The live rules by RHS attribute, in the order of the schema."""
-        found: dict[str, list[LiveRule]] = {}
-        for live in self._live.values():
-            found.setdefault(live.checked.rule.rhs, []).append(live)
+    def by_attribute(self) -> dict[str, list[ActiveRule]]:
+        """The rules by RHS attribute, in the order of the schema."""
+        found: dict[str, list[ActiveRule]] = {}
+        for active in self:
+            found.setdefault(active.rule.rhs, []).append(active)
         return {name: found[name] for name in self.schema.names if name in found}
 
     @property
-    def with_constants(self) -> list[str]:
+    def attributes_with_constants(self) -> list[str]:
         """The RHS attributes for which a pattern tableau has a constant."""
         return [
             name
             for name, rules in self.by_attribute.items()
-            if any(live.checked.constant_rows for live in rules)
+            if any(active.checked.constant_rows for active in rules)
         ]
 
-    def copy(self) -> RuleSet:
-        """Return a rule set that changes by itself."""
-        other = copy(self)
-        other._live = dict(self._live)
-        return other
+    def columns_read(self, attributes: Collection[str] | None = None) -> list[str]:
+        """Return the columns that the rules, their conditions and the id read, in the order of the schema.
 
-    def add(self, rule: Rule) -> None:
-        """Add a rule.
+        Args:
+            attributes: The RHS attributes whose rules are meant; None for all.
+        """
+        return columns_read((active.checked for active in self._on(attributes)), self.schema, self.id)
+
+    def conditions(self, attributes: Collection[str] | None = None) -> RuleConditions:
+        """Return what evaluates the conditions of the rules; the same object until the rules change.
+
+        Args:
+            attributes: The RHS attributes whose rules are meant; None for all.
+        """
+        key = None if attributes is None else frozenset(attributes)
+        if key not in self._bound:
+            self._bound[key] = RuleConditions(self.schema, self._on(key))
+        return self._bound[key]
+
+    def copy(self) -> ActiveRules:
+        """Return a rule set that changes by itself."""
+        return copy(self)
+
+    def add(self, rule: Rule) -> ActiveRule:
+        """Add a rule and return it.
 
         Raises:
-            RuleError: If it is wrong, or its id is that of a live rule; nothing is changed.
+            RuleError: If it is wrong, or its id is that of an active rule.
         """
         self._add([rule])
         self.version += 1
+        return self._active[rule.id]
 
-    def delete(self, id: str) -> int:
-        """Delete a rule; return its serial number.
+    def delete(self, id: str) -> ActiveRule:
+        """Delete a rule and return it.
 
         Raises:
-            RuleError: If no live rule has this id; nothing is changed.
+            RuleError: If no active rule has this id.
         """
-        if id not in self._live:
-            known = ", ".join(map(repr, self._live)) or "none"
-            raise RuleError(f"rule {id!r}: cannot be deleted, no live rule has this id; live rules: {known}")
-        serial = self._live.pop(id).serial
-        self._bind_conditions()
+        deleted = self._find(id, "deleted")
+        self._replace(active for active in self if active is not deleted)
         self.version += 1
-        return serial
+        return deleted
 
-    def change(self, update: RuleUpdate) -> int | None:
-        """Let a rule update take effect; return the serial number of the rule if it deletes one.
+    def promote(self, id: str) -> ActiveRule:
+        """Turn a shadow rule into a live one, which keeps its serial number, and return it.
 
         Raises:
-            RuleError: If it is refused; nothing is changed.
+            RuleError: If no active rule has this id, or it is live already.
         """
+        shadow = self._find(id, "promoted")
+        if not shadow.rule.is_shadow:
+            raise RuleError(f"rule {id!r}: cannot be promoted, it is live already; promote shadow rules only")
+        live = replace(shadow, checked=replace(shadow.checked, rule=shadow.rule.with_mode("live")))
+        self._replace(live if active is shadow else active for active in self)
+        self.version += 1
+        return live
+
+    def apply(self, update: RuleUpdate) -> ActiveRule:
+        """Apply a rule update, whatever its position; return the rule that it is about.
+
+        Raises:
+            RuleError: If it is refused.
+        """
+        if update.rule is not None:
+            return self.add(update.rule)
         if update.delete is not None:
             return self.delete(update.delete)
-        if update.rule is None:
-            raise RuleError(f"{update.place}: there are no shadow rules here; delete and add the rule")
-        self.add(update.rule)
-        return None
+        assert update.promote is not None  # noqa: S101 -- an update is one of the three
+        return self.promote(update.promote)
 
     def adopt_schema(self, schema: pa.Schema, position: int) -> None:
         """Go on with another schema from a position on.
@@ -129,109 +169,89 @@ class RuleSet:
         Raises:
             SchemaError: If a column that is read is gone or of another type; nothing is changed.
         """
-        checked = rechecked([live.checked for live in self.live], self.schema, schema, self.id, position)
-        self.schema = schema
-        self._live = {
-            live.id: LiveRule(rule, live.serial) for live, rule in zip(self.live, checked, strict=True)
-        }
-        self._bind_conditions()
-
-    def apply(
-        self, batch: pa.RecordBatch, attributes: Sequence[str] | None = None
-    ) -> dict[str, AppliedRules]:
-        """Find the groups of all cells of a batch, by RHS attribute in the order of the schema.
-
-        Args:
-            batch: The tuples.
-            attributes: Which RHS attributes to look at; None for all.
-        """
-        holds = {}
-        if self._conditional:
-            masks = self._conditions.evaluate(plain_columns(batch.select(self._condition_columns)))
-            holds = {live.id: mask for live, mask in zip(self._conditional, masks, strict=True)}
-        columns = BatchColumns(batch)
-        return {
-            name: AppliedRules(rules, *apply_rules(columns, name, rules, holds))
-            for name, rules in self.by_attribute.items()
-            if attributes is None or name in attributes
-        }
-
-    def _add(self, rules: Sequence[Rule]) -> None:
-        for rule in rules:
-            check_not_id(rule, self.id)
-            if rule.is_shadow:
-                raise RuleError(
-                    f"rule {rule.id!r}, mode: shadow rules are not supported here; add it as a live rule, "
-                    "or clean with the fused topology"
+        if not isinstance(schema, pa.Schema):
+            raise SchemaError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
+        place = f"schema from position {position} on"
+        for name in self.columns_read():
+            kind = self.schema.field(name).type
+            found = [schema.field(at).type for at in schema.get_all_field_indices(name)]
+            if found != [kind]:
+                now = " and ".join(map(str, found)) or "gone"
+                raise SchemaError(
+                    f"{place}: column {name!r}, which a rule or the id reads, was {kind} and is {now}; "
+                    "keep it as it was, or delete the rules that read it before"
                 )
-        for checked in check_rules(rules, self.schema, live=[live.checked.rule for live in self.live]):
-            self._live[checked.rule.id] = LiveRule(checked, self._next_serial)
-            self._next_serial += 1
-        self._bind_conditions()
+        try:
+            checked = check_rules(self.rules, schema)
+        except RuleError as error:
+            raise SchemaError(f"{place}: {error}") from error
+        self.schema = schema
+        self._replace(ActiveRule(rule, active.serial) for rule, active in zip(checked, self, strict=True))
 
-    def _bind_conditions(self) -> None:
-        self._conditional = [live for live in self._live.values() if live.checked.condition]
-        conditions = [live.checked.condition for live in self._conditional if live.checked.condition]
-        self._condition_columns = [
-            name for name in self.schema.names if any(name in condition.columns for condition in conditions)
-        ]
-        schema = pa.schema([self.schema.field(name) for name in self._condition_columns])
-        self._conditions = Conditions(schema, conditions)
-
-    def save(self) -> dict[str, object]:
-        """Return all state, fit for JSON."""
+    def save(self) -> dict[str, Any]:
+        """Return all state but the schema and the id, fit for JSON."""
         return {
             "version": self.version,
             "next_serial": self._next_serial,
-            "rules": [[live.serial, live.checked.rule.to_dict()] for live in self.live],
+            "rules": [[active.serial, active.rule.to_dict()] for active in self],
         }
 
     @classmethod
-    def load(
-        cls, schema: pa.Schema, id: str | None, version: int, next_serial: int, rules: list[list[object]]
-    ) -> RuleSet:
+    def load(cls, schema: pa.Schema, id: str | None, saved: dict[str, Any]) -> ActiveRules:
         """Return a rule set as it was saved."""
-        read = [Rule.from_dict(rule) for _, rule in rules]  # type: ignore[arg-type]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuleWarning)  # it was given when the rules came
-            loaded = cls(schema, read, id)
-        loaded._live = {
-            live.id: LiveRule(live.checked, int(serial))  # type: ignore[call-overload]
-            for live, (serial, _) in zip(loaded.live, rules, strict=True)
-        }
-        loaded.version, loaded._next_serial = version, next_serial
-        loaded._bind_conditions()
+        loaded = cls(schema, [Rule.from_dict(rule) for _, rule in saved["rules"]], id)
+        loaded._replace(
+            ActiveRule(active.checked, serial)
+            for active, (serial, _) in zip(loaded, saved["rules"], strict=True)
+        )
+        loaded.version, loaded._next_serial = saved["version"], saved["next_serial"]
         return loaded
 
+    def _on(self, attributes: Collection[str] | None) -> list[ActiveRule]:
+        return [active for active in self if attributes is None or active.rule.rhs in attributes]
 
-def rechecked(
-    rules: Sequence[CheckedRule], old: pa.Schema, new: pa.Schema, id: str | None, position: int
-) -> tuple[CheckedRule, ...]:
-    """Return rules as they are under another schema, which must have all that they and the id read.
-
-    Raises:
-        SchemaError: If a column that is read is gone or of another type.
-    """
-    if not isinstance(new, pa.Schema):
-        raise SchemaError(f"schema: {type(new).__name__} is not a schema; give a pyarrow.Schema")
-    place = f"schema from position {position} on"
-    for name in columns_read(rules, old, id):
-        kind = old.field(name).type
-        found = [new.field(at).type for at in new.get_all_field_indices(name)]
-        if found != [kind]:
-            now = " and ".join(map(str, found)) or "gone"
-            raise SchemaError(
-                f"{place}: column {name!r}, which a rule or the id reads, was {kind} and is {now}; "
-                "keep it as it was, or delete the rules that read it before"
+    def _find(self, id: str, what: str) -> ActiveRule:
+        if not isinstance(id, str):
+            raise RuleError(f"rule {id!r}: cannot be {what}; give the id of a rule, a text")
+        if id not in self._active:
+            known = ", ".join(map(repr, self._active)) or "none"
+            raise RuleError(
+                f"rule {id!r}: cannot be {what}, no active rule has this id; active rules: {known}"
             )
-    try:
-        return check_quietly([checked.rule for checked in rules], new)
-    except RuleError as error:
-        raise SchemaError(f"{place}: {error}") from error
+        return self._active[id]
+
+    def _add(self, rules: list[Rule]) -> None:
+        for rule in rules:
+            check_not_id(rule, self.id)
+        checked = check_rules(rules, self.schema, active=self._active)
+        new = [ActiveRule(rule, serial) for serial, rule in enumerate(checked, self._next_serial)]
+        self._next_serial += len(new)
+        self._replace([*self, *new])
+
+    def _replace(self, rules: Iterable[ActiveRule]) -> None:
+        self._active = {active.id: active for active in rules}
+        self._bound = {}  # copies of this rule set keep theirs
 
 
-def check_quietly(rules: Sequence[Rule], schema: pa.Schema) -> tuple[CheckedRule, ...]:
-    """Check rules without a warning: it was given when they came."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuleWarning)
-        return check_rules(rules, schema)
+class RuleConditions:
+    """The conditions of some rules, all evaluated by one query. Not for use by two threads at a time.
+
+    Attributes:
+        columns: The columns that they read, in the order of the schema.
+    """
+
+    def __init__(self, schema: pa.Schema, rules: Iterable[ActiveRule]) -> None:
+        found = {active.id: active.checked.condition for active in rules if active.checked.condition}
+        self._ids = list(found)
+        read = {name for condition in found.values() for name in condition.columns}
+        self.columns = [name for name in schema.names if name in read]
+        fields = pa.schema([schema.field(name) for name in self.columns])
+        self._conditions = Conditions(fields, list(found.values()))
+
+    def evaluate(self, batch: pa.RecordBatch) -> dict[str, Mask]:
+        """Return by rule id where its condition holds, for rules that have one.
+
+        Args:
+            batch: The tuples: exactly `columns`, without dictionaries.
+        """
+        return dict(zip(self._ids, self._conditions.evaluate(batch), strict=True))

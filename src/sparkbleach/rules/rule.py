@@ -7,7 +7,7 @@ import datetime as dt
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, NoReturn, cast
@@ -56,7 +56,7 @@ class Rule:
     """A functional dependency `lhs -> rhs`, perhaps with a condition and a tableau.
 
     Args:
-        id: Its name, unique among the live rules.
+        id: Its name, unique among the active rules.
         lhs: The attributes on the left; a plain string is one attribute.
         rhs: The attribute on the right.
         when: A SQL predicate; the rule applies to the tuples it is TRUE for.
@@ -160,6 +160,25 @@ class Rule:
         return f"{self.id if re.fullmatch(_BARE_NAME, self.id) else _quote(self.id)}: {text}"
 
 
+#: all ways to write a rule
+RuleLike = Rule | str | Mapping[str, Any]
+
+
+def as_rule(rule: RuleLike) -> Rule:
+    """Return a rule from any of the ways to write one.
+
+    Raises:
+        RuleError: If it is wrong.
+    """
+    if isinstance(rule, str):
+        return Rule.parse(rule)
+    if isinstance(rule, Mapping):
+        return Rule.from_dict(rule)
+    if not isinstance(rule, Rule):
+        raise RuleError(f"rule {rule!r}: it is a {type(rule).__name__}; give a Rule, a text or a mapping")
+    return rule
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedRule:
     """A rule that fits a schema.
@@ -193,17 +212,14 @@ def columns_read(rules: Iterable[CheckedRule], schema: pa.Schema, id: str | None
 
 
 def check_rules(
-    rules: Iterable[Rule], schema: pa.Schema, live: Sequence[Rule] = ()
+    rules: Iterable[Rule], schema: pa.Schema, active: Collection[str] = ()
 ) -> tuple[CheckedRule, ...]:
-    """Check rules against a schema and against the rules that are live already.
-
-    Warns with RuleWarning where two rules say the same thing under different ids.
+    """Check rules against a schema and against the ids of the rules that are active already.
 
     Raises:
         RuleError: If one of them does not fit; none is taken over then.
     """
-    rules = tuple(rules)
-    known = {rule.id for rule in live}
+    known = set(active)
     checked: list[CheckedRule] = []
     for rule in rules:
         try:
@@ -213,8 +229,31 @@ def check_rules(
         except PlacedError as fault:
             raise fault.error(rule.id, rule.origin) from None
         known.add(rule.id)
-    _warn_of_twins(checked, schema, live)
     return tuple(checked)
+
+
+def warn_of_twins(
+    rules: Iterable[CheckedRule], new: Collection[str] | None = None, stacklevel: int = 3
+) -> None:
+    """Warn where a rule says the same thing as an earlier one under another id.
+
+    Only public entry points call it, so that each such rule is warned of once.
+
+    Args:
+        rules: All rules, earlier ones first.
+        new: The ids of those to warn of; None for all.
+        stacklevel: Where the warning points to; by default to the caller of the caller.
+    """
+    seen: dict[object, str] = {}
+    for checked in rules:
+        id = checked.rule.id
+        twin = seen.setdefault(_meaning(checked), id)
+        if twin != id and (new is None or id in new):
+            warnings.warn(
+                f"rules {twin!r} and {id!r} say the same thing; delete one of them",
+                RuleWarning,
+                stacklevel=stacklevel,
+            )
 
 
 def check_not_id(rule: Rule, id: str | None) -> None:
@@ -252,25 +291,6 @@ def _check(rule: Rule, schema: pa.Schema) -> CheckedRule:
         else:
             constant_rows.append((tuple(pattern), value))
     return CheckedRule(rule, condition, tuple(wildcard_rows) if rule.tableau else None, tuple(constant_rows))
-
-
-def _warn_of_twins(checked: Sequence[CheckedRule], schema: pa.Schema, live: Sequence[Rule]) -> None:
-    seen: dict[object, str] = {}
-    alike = {(frozenset(new.rule.lhs), new.rule.rhs) for new in checked}
-    for rule in live:
-        if (frozenset(rule.lhs), rule.rhs) in alike:
-            try:
-                seen.setdefault(_meaning(_check(rule, schema)), rule.id)
-            except PlacedError as fault:
-                raise fault.error(rule.id, rule.origin) from None
-    for new in checked:
-        twin = seen.setdefault(_meaning(new), new.rule.id)
-        if twin != new.rule.id:
-            warnings.warn(
-                f"rules {twin!r} and {new.rule.id!r} say the same thing; delete one of them",
-                RuleWarning,
-                stacklevel=3,
-            )
 
 
 def _meaning(checked: CheckedRule) -> object:

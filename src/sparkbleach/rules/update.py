@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from ..errors import RuleError, RuleWarning
+from ..errors import RuleError
 from .rule import Rule, check_not_id, check_rules
 
 #: by operation: the key of what it is about
@@ -153,9 +152,7 @@ def check_live(update: RuleUpdate, schema: pa.Schema, columns: Collection[str], 
     if rule is None:
         return
     check_not_id(rule, id)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuleWarning)  # it is given when the update is applied
-        (checked,) = check_rules([rule], schema)
+    (checked,) = check_rules([rule], schema)
     for name in checked.columns:
         if name not in columns:
             raise RuleError(

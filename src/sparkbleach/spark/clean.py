@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,19 +16,18 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from ..config import DEFAULT_WINDOW, Window, check_choice
+from ..config import DEFAULT_WINDOW, Window, check_choice, check_window
 from ..engine.audit import audit_schema
-from ..engine.engine import Engine, RuleLike
+from ..engine.engine import check_stream
 from ..engine.placement import Placement
-from ..errors import ConfigError, RuleError, RuleWarning
+from ..errors import ConfigError, RuleError
 from ..paper.sequencer import Sequencer
 from ..paper.topology import PaperTopology
-from ..rules.active import RuleSet
-from ..rules.rule import CheckedRule, Rule, check_rules, columns_read, is_plain
+from ..rules.active import ActiveRules
+from ..rules.rule import CheckedRule, RuleLike, columns_read, is_plain, warn_of_twins
 from ..rules.update import RuleUpdate, in_order
 from .compat import arrow_schema, spark_type
 from .egress import egress
-from .events import AcceptsRules
 from .ingress import INGRESS_SCHEMA, control_rows, ingress
 from .lane import LANE_SCHEMA, Lane, static_lane
 from .lanes import Lanes, cells_by_lane, joined_report, placement_of
@@ -123,9 +121,10 @@ def clean(
     _check_control(df, control)
     schema = arrow_schema(df.schema)
     updates = in_order(rule_updates)
-    engine = Engine(schema, rules, id=id, window=window, windowing=windowing, repair=repair)
-    ruled = Sequencer(_quietly(schema, engine.rules, id)) if paper else engine
-    first, added, n_rules = _check_rules(ruled, updates)
+    check_window(window)
+    active = check_stream(schema, rules, id)
+    first = active.rules
+    checked, n_rules = _check_rules(active, updates, paper=paper is not None, warn=True)
     placement = placement_of(lanes, n_rules, schema)
     check_session(df, None if paper else len(placement.lanes))
     if len(placement.lanes) > 1:
@@ -134,7 +133,6 @@ def clean(
                 "lanes: they are for the fused topology; leave them out, or leave out topology='paper'"
             )
         logger.info("lanes: %s", placement)
-    checked = _checked([*first, *added], schema)
     read = columns_read(checked, schema) or [id]
     plain = [name for name in schema.names if control is not None and is_plain(schema.field(name).type)]
     cells = [name for name in schema.names if name in read or name in plain]
@@ -219,13 +217,6 @@ def _paper(df: DataFrame, topology: str, default: PaperTopology, **options: Any)
     return None
 
 
-def _quietly(schema: pa.Schema, rules: Iterable[Rule], id: str) -> RuleSet:
-    """Return a rule set without a warning: the engine has given it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuleWarning)
-        return RuleSet(schema, rules, id)
-
-
 def placed(
     df: DataFrame,
     rules: Iterable[RuleLike],
@@ -240,9 +231,7 @@ def placed(
         ConfigError: If the lanes are wrong.
     """
     schema = arrow_schema(df.schema)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuleWarning)  # `clean` gives it
-        _, _, n_rules = _check_rules(Engine(schema, rules), in_order(rule_updates))
+    _, n_rules = _check_rules(check_stream(schema, rules), in_order(rule_updates))
     return placement_of(lanes, n_rules, schema)
 
 
@@ -264,31 +253,34 @@ def _check_control(df: DataFrame, control: DataFrame | None) -> None:
 
 
 def _check_rules(
-    engine: AcceptsRules, updates: Sequence[RuleUpdate]
-) -> tuple[tuple[Rule, ...], list[Rule], Counter[str]]:
-    """Check the rules of an engine and updates by having them all happen.
+    active: ActiveRules, updates: Sequence[RuleUpdate], *, paper: bool = False, warn: bool = False
+) -> tuple[list[CheckedRule], Counter[str]]:
+    """Check rule updates by applying them all.
+
+    Args:
+        active: The rules from the first tuple on; afterwards, those at the end.
+        updates: The updates by position.
+        paper: Whether they are for the paper's topology.
+        warn: Whether to warn of rules that say the same thing, at the line that calls the caller.
 
     Returns:
-        The rules, those that updates will add, and by attribute how many rules it will have at the most.
+        All rules that are active at any time, and by attribute how many rules it has at the most.
     """
-    rules = engine.rules
-    added = []
-    n_rules = Counter(rule.rhs for rule in rules)
+    apply: Callable[[RuleUpdate], object] = Sequencer(active).change_rules if paper else active.apply
+    checked = {one.serial: one.checked for one in active}
+    if warn:
+        warn_of_twins(checked.values(), stacklevel=4)
+    n_rules = Counter(rule.rhs for rule in active.rules)
     for update in updates:
         try:
-            engine.apply(update)
+            apply(update)
         except RuleError as error:
             raise RuleError(f"{update.place}: {error}") from error
-        if update.rule is not None:
-            added.append(update.rule)
-        n_rules |= Counter(rule.rhs for rule in engine.rules)
-    return rules, added, n_rules
-
-
-def _checked(rules: Sequence[Rule], schema: pa.Schema) -> list[CheckedRule]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuleWarning)  # the engine has given it
-        return [check_rules([rule], schema)[0] for rule in rules]
+        checked |= {one.serial: one.checked for one in active}
+        if warn and update.rule is not None:
+            warn_of_twins((one.checked for one in active), {update.id}, stacklevel=4)
+        n_rules |= Counter(rule.rhs for rule in active.rules)
+    return list(checked.values()), n_rules
 
 
 def _order(

@@ -47,8 +47,8 @@ class AcceptsRules(Protocol):
     def rules(self) -> tuple[Rule, ...]:
         """The rules in force."""
 
-    def apply(self, update: RuleUpdate) -> None:
-        """Let a rule update take effect, or refuse it."""
+    def change_rules(self, update: RuleUpdate) -> None:
+        """Apply a rule update, or refuse it."""
 
     def adopt_schema(self, schema: pa.Schema) -> None:
         """Go on with another schema, or refuse it."""
@@ -93,7 +93,7 @@ class Events:
             elif isinstance(self._engine, Engine) and event["op"] == "lanes":
                 self._engine.adopt_placement(Placement.from_lists(event["lanes"]))
             else:
-                self._engine.apply(RuleUpdate.from_dict(event))
+                self._engine.change_rules(RuleUpdate.from_dict(event))
         except RuleError as error:
             logger.warning("rule update at %d refused: %s", self._engine.position, error)
             return str(error)

@@ -18,6 +18,8 @@ from ..control.record import ControlRecord
 from ..engine.engine import Engine
 from ..engine.placement import Placement, Share
 from ..errors import ConfigError
+from ..rules.active import ActiveRules
+from ..rules.rule import Rule
 from ..rules.update import difference
 from ..schema_text import schema_from_text, schema_to_text
 from .blob import binary
@@ -220,9 +222,8 @@ def report_text(told: dict[str, Any]) -> str:
 
 def _new_engine(first: dict[str, Any], config: dict[str, Any]) -> Engine:
     """Return an engine with no state."""
-    return Engine(
-        schema_from_text(first["schema"]),
-        first["rules"],
+    return Engine.of(
+        ActiveRules(schema_from_text(first["schema"]), [Rule.from_dict(rule) for rule in first["rules"]]),
         window=Window(*config["window"]) if config["window"] else None,
         windowing=config["windowing"],
         repair=config["repair"],

@@ -401,5 +401,5 @@ class TestThreads:
     @pytest.mark.parametrize("threads", [0, -1, True, 1.5, "2", None])
     def test_wrong_number(self, threads: Any) -> None:
         """A number of threads that is none is refused."""
-        with pytest.raises(ConfigError, match=r"threads: .* give a whole number, 1 or more"):
+        with pytest.raises(ConfigError, match=r"threads: .* must be a positive integer"):
             engine_of(threads=threads)

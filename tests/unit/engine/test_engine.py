@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbleach import ConfigError, Engine, Rule, RuleError, RuleWarning, SchemaError, Window
+from sparkbleach import ConfigError, Engine, Rule, RuleError, RuleUpdate, RuleWarning, SchemaError, Window
+from sparkbleach.rules.active import ActiveRules
 from tests.support.profiles import one_in
 
 SCHEMA = pa.schema([("id", pa.string()), ("k", pa.int64()), ("v", pa.string()), ("w", pa.string())])
@@ -105,7 +106,7 @@ class TestRefusals:
         """Deleting an unknown id is refused with the live ids in the message, and changes nothing."""
         engine = started()
         before = engine.snapshot()
-        with pytest.raises(RuleError, match=r"'nothing'.*no live rule has this id.*'kv', 'kw'"):
+        with pytest.raises(RuleError, match=r"'nothing'.*no active rule has this id.*'kv', 'kw'"):
             engine.delete_rule("nothing")
         assert engine.snapshot() == before
         assert engine.version == 1
@@ -115,7 +116,7 @@ class TestRefusals:
         """A rule can be deleted once."""
         engine = started()
         engine.delete_rule("kv")
-        with pytest.raises(RuleError, match="no live rule"):
+        with pytest.raises(RuleError, match="no active rule"):
             engine.delete_rule("kv")
         assert engine.version == 2
 
@@ -203,6 +204,29 @@ class TestRuleUpdates:
         assert clean.column("v").to_pylist() == ["x"] * 3
         assert audit.column("rules").to_pylist() == [["a", "b"]]
 
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda engine: Engine(SCHEMA, [*engine.rules, "b: k -> v"]),
+            lambda engine: engine.add_rule("b: k -> v"),
+            lambda engine: engine.apply(RuleUpdate(rule=Rule("b", "k", "v"))),
+        ],
+        ids=["new engine", "add_rule", "apply"],
+    )
+    def test_twins_warn_once_where_they_are_added(self, call: Callable[[Engine], object]) -> None:
+        """The warning points to the line that adds the second of two rules that say the same."""
+        engine = Engine(SCHEMA, ["a: k -> v"])
+        with pytest.warns(RuleWarning, match="'a' and 'b' say the same thing") as caught:
+            call(engine)
+        assert [warning.filename for warning in caught] == [__file__]
+
+    def test_an_update_that_was_warned_of_does_not_warn(self) -> None:
+        """A lane applies updates whose author was warned already."""
+        engine = Engine(SCHEMA, ["a: k -> v"])
+        engine.change_rules(RuleUpdate(rule=Rule("b", "k", "v")))
+        assert [rule.id for rule in engine.rules] == ["a", "b"]
+        Engine.of(ActiveRules(SCHEMA, engine.rules))
+
     def test_conditions(self) -> None:
         """A rule is for the tuples its condition is TRUE for, as they arrived: not for FALSE or NULL."""
         engine = Engine(SCHEMA, ["k -> v WHERE w = 'yes'"], window=None)
@@ -256,7 +280,7 @@ class TestShadowRules:
     def test_refused_promotions(self) -> None:
         """What is not a shadow rule in force cannot be promoted, and nothing changes."""
         engine = started()
-        for id, problem in [("kv", "it is live already"), ("other", "no live rule has this id")]:
+        for id, problem in [("kv", "it is live already"), ("other", "no active rule has this id")]:
             with pytest.raises(RuleError, match=f"cannot be promoted, {problem}"):
                 engine.promote_rule(id)
         assert engine.version == 1

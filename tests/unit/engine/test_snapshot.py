@@ -147,8 +147,8 @@ class TestRestore:
             assert got_clean == clean[position:]
             assert got_audit == [row for row in audit if row["position"] >= position]
             assert facts(twin) == facts(engine)
-            for ruled in twin._ruled():
-                check_invariants(ruled.state)
+            for cleaner in twin._cleaners:
+                check_invariants(cleaner.state)
 
     @pytest.mark.parametrize(("windowing", "repair", "window"), MODES)
     def test_again_and_again(self, windowing: str, repair: str, window: Window | None) -> None:
@@ -230,8 +230,8 @@ class TestParts:
         for start in range(0, N, 7):
             parts.append(restored.process(STREAM.slice(start, 7)))
             restored = Engine.restore_parts(*restored.snapshot_parts(), threads=threads)
-            for ruled in restored._ruled():
-                check_invariants(ruled.state)
+            for cleaner in restored._cleaners:
+                check_invariants(cleaner.state)
         for at in (0, 1):
             got = pa.Table.from_batches([part[at] for part in parts]).combine_chunks()
             assert got.equals(pa.Table.from_batches([expected[at]]).combine_chunks())
@@ -272,14 +272,14 @@ class TestParts:
 
     def test_arrays_are_of_the_types_that_were_compiled(self) -> None:
         """Records from a file are aligned again when restored, so that nothing is compiled anew for them."""
-        for ruled, twin in zip(small_engine()._ruled(), Engine.restore(SMALL)._ruled(), strict=True):
-            for array, other in zip(arrays_of(ruled.state.store), arrays_of(twin.state.store), strict=True):
+        for cleaner, twin in zip(small_engine()._cleaners, Engine.restore(SMALL)._cleaners, strict=True):
+            for array, other in zip(arrays_of(cleaner.state.store), arrays_of(twin.state.store), strict=True):
                 assert other.dtype == array.dtype
                 assert other.dtype.isalignedstruct == array.dtype.isalignedstruct
                 assert other.flags.owndata
 
     @pytest.mark.parametrize(
-        "header", [b"", b"[]", b"{}", b"\xff", b"null", b'{"format": 2, "attributes": [{"arrays": 1}]}']
+        "header", [b"", b"[]", b"{}", b"\xff", b"null", b'{"format": 3, "attributes": [{"arrays": 1}]}']
     )
     def test_wrong_header(self, header: bytes) -> None:
         """A header from elsewhere is refused."""
@@ -290,7 +290,7 @@ class TestParts:
         """The header of another format version is refused."""
         header, arrays = small_engine().snapshot_parts()
         told = json.loads(header) | {"format": FORMAT_VERSION + 1}
-        with pytest.raises(SnapshotError, match="format version 3, this release reads version 2"):
+        with pytest.raises(SnapshotError, match="format version 4, this release reads version 3"):
             Engine.restore_parts(json.dumps(told).encode(), arrays)
 
     def test_wrong_arrays(self) -> None:

@@ -139,7 +139,7 @@ def test_generations_begin_again() -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("v", pa.int64())])
     rng = np.random.default_rng(3)
     engines = [Engine(schema, ["a -> v", "b -> v"], window=Window.tuples(8, slide=4)) for _ in range(2)]
-    state = engines[1]._live["v"].state
+    state = engines[1]._cleaners.live["v"].state
     assert isinstance(state, HingedAttribute)
     for step in range(20):
         if step == 4:
@@ -151,5 +151,5 @@ def test_generations_begin_again() -> None:
         expected, got = (engine.process(batch) for engine in engines)
         assert got == expected
         for engine in engines:
-            check_invariants(engine._live["v"].state)
+            check_invariants(engine._cleaners.live["v"].state)
     assert all(graph.state[0] < 100 for graph in (state.current, state.upcoming))

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from sparkbleach.errors import RuleError, RuleWarning
 from sparkbleach.rules.file import load_rules
-from sparkbleach.rules.rule import WILDCARD, Rule, check_rules
+from sparkbleach.rules.rule import WILDCARD, Rule, check_rules, warn_of_twins
 
 HOSPITAL = """\
 # Functional dependencies used for this table in the repair literature; not all hold on the clean table.
@@ -519,7 +519,7 @@ def test_check_rules_gives_what_the_engine_needs() -> None:
 def test_check_rules_refuses(rule: Rule, place: str, problem: str, remedy: str) -> None:
     """A rule that does not fit the schema is refused with its id, its place and a remedy."""
     with pytest.raises(RuleError) as caught:
-        check_rules([Rule("first", "zipcode", "country"), rule], SCHEMA, live=[Rule("live", "n", "city")])
+        check_rules([Rule("first", "zipcode", "country"), rule], SCHEMA, active=["live"])
     refused(caught.value, f"rule {rule.id!r}, {place}: ", problem, "; ", remedy)
 
 
@@ -702,14 +702,14 @@ def test_constants_that_do_not_fit_are_refused(type: pa.DataType, constant: obje
     ],
 )
 def test_rules_that_say_the_same_give_a_warning(one: Rule, other: Rule) -> None:
-    """Two rules that differ in id and spelling only give one warning that names both, live or not."""
-    with pytest.warns(RuleWarning, match=r"'one' and 'other' say the same.*delete one") as caught:
-        check_rules([one, other], SCHEMA)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-    with pytest.warns(RuleWarning, match=r"'one' and 'other' say the same.*delete one") as caught:
-        check_rules([other], SCHEMA, live=[one, Rule("far", "zipcode", "n")])
-    assert len(caught) == 1
+    """Two rules that differ in id and spelling only give one warning that names both, if one is new."""
+    checked = check_rules([one, Rule("far", "zipcode", "n"), other], SCHEMA)
+    for new in (None, ["other"]):
+        with pytest.warns(RuleWarning, match=r"'one' and 'other' say the same.*delete one") as caught:
+            warn_of_twins(checked, new, stacklevel=2)
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+    warn_of_twins(checked, ["one", "far"])
 
 
 def test_rules_that_differ_give_no_warning() -> None:
@@ -723,17 +723,10 @@ def test_rules_that_differ_give_no_warning() -> None:
         Rule("6", "zipcode", "city", tableau=[["x", "y"]]),
         Rule("7", ["zipcode", "n"], "city"),
     ]
-    assert [
-        checked.rule for checked in check_rules(different, SCHEMA, live=[Rule("8", "city", "zipcode")])
-    ] == different
-
-
-def test_live_rule_that_no_longer_fits_is_named() -> None:
-    """A live rule beside a new one of the same attributes is checked, too, and named if it does not fit."""
-    with pytest.raises(
-        RuleError, match=r"rule 'old', when, character 1: unknown attribute 'gone'; there are"
-    ):
-        check_rules([Rule("new", "zipcode", "n")], SCHEMA, live=[Rule("old", "zipcode", "n", "gone = 1")])
+    different.append(Rule("8", "city", "zipcode"))
+    checked = check_rules(different, SCHEMA)
+    warn_of_twins(checked)
+    assert [one.rule for one in checked] == different
 
 
 def test_check_rules_takes_any_iterable() -> None:

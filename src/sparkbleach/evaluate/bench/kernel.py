@@ -66,7 +66,7 @@ def kernel_call(engine: Engine, batch: pa.RecordBatch) -> float:
     """Encode, hash, detect and repair a batch; return the seconds of encoding and hashing."""
     began = time.perf_counter()
     columns = BatchColumns(batch)
-    ready = [(ruled, apply_rules(columns, ruled.name, ruled.rules, {})[0]) for ruled in engine._ruled()]
+    ready = [(one, apply_rules(columns, one.name, one.rules, {})[0]) for one in engine._cleaners]
     encoded = time.perf_counter()
     for ruled, cells in ready:
         ruled.state.process(cells, engine.position)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from ...engine.apply import apply_active_rules
 from ...paper.aggregator import Aggregator
 from ...paper.messages import CLAIMS, PROPOSALS
 from ...paper.tally import Tally
@@ -96,14 +97,14 @@ class AggregatorOperator(StatefulProcessor):
         for row in came.get(COUNTS, ()):
             counts.update(json.loads(row.note))
         (told,) = (json.loads(row.note) for row in came[REPORT])
-        live_rules = rules_of(self.plan.schema, told.pop("rules")).live
-        state = {"tally": tally.save(live_rules), "messages": counts["coordination_messages"]}
+        active_rules = rules_of(self.plan.schema, told.pop("rules"))
+        state = {"tally": tally.save(active_rules), "messages": counts["coordination_messages"]}
         self.counts.update((json.dumps(state),))
         report = {
             **told,
-            "rules": [live.id for live in live_rules],
-            "violations": tally.violations(live_rules),
-            "repairs": tally.repairs(live_rules),
+            "rules": [active.id for active in active_rules],
+            "violations": tally.violations(active_rules),
+            "repairs": tally.repairs(active_rules),
             "super_cells": counts["super_cells"],
             "coordination_messages": counts["coordination_messages"],
         }
@@ -116,7 +117,7 @@ class AggregatorOperator(StatefulProcessor):
         """Return the repairs of a blob."""
         repaired = []
         for part in parts_of(self.plan, blob, unpack(blob.data or b"")):
-            applied = part.rules.apply(part.batch, part.rules.with_constants)
+            applied = apply_active_rules(part.rules, part.batch, part.rules.attributes_with_constants)
             columns = tally.repair(part.rules, applied, decisions, part.positions)
             repaired += [replace(column, rows=part.rows[column.rows]) for column in columns]
         names = self.plan.schema.names

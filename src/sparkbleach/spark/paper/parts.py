@@ -6,14 +6,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...engine.audit import take_rows
-from ...rules.active import RuleSet
+from ...rules.active import ActiveRules
 from ..plan import Plan
 from .rows import Row
 
@@ -29,7 +28,7 @@ class Part:
         positions: Their positions in the stream, ascending.
     """
 
-    rules: RuleSet
+    rules: ActiveRules
     batch: pa.RecordBatch
     rows: NDArray[np.int64]
     positions: NDArray[np.int64]
@@ -40,7 +39,7 @@ def note_of(first: int, segments: list[tuple[int, int, str]]) -> str:
 
     Args:
         first: The position of its first tuple, if the others follow.
-        segments: First position, end, and the rules as `RuleSet.save` gives them, in JSON.
+        segments: First position, end, and the rules as `ActiveRules.save` gives them, in JSON.
     """
     return json.dumps({"first": first, "segments": segments})
 
@@ -64,7 +63,6 @@ def parts_of(plan: Plan, blob: Row, batch: pa.RecordBatch) -> Iterator[Part]:
 
 
 @lru_cache(maxsize=32)
-def rules_of(schema: pa.Schema, saved: str) -> RuleSet:
+def rules_of(schema: pa.Schema, saved: str) -> ActiveRules:
     """Return the rules in a text; copy them before you change them."""
-    told: dict[str, Any] = json.loads(saved)
-    return RuleSet.load(schema, None, **told)
+    return ActiveRules.load(schema, None, json.loads(saved))

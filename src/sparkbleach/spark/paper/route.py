@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from ...engine.apply import apply_active_rules
 from ...paper.messages import CLAIMS, SUB_TUPLES, TUPLES
 from ...paper.topology import PaperTopology, uncollected
 from ..blob import unpack
@@ -36,7 +37,7 @@ def ingress_router(plan: Plan, topology: PaperTopology) -> ArrowFunction:
         sent = [blob._replace(stage=AGGREGATOR) for blob in blobs]
         for blob in blobs:
             for part in parts_of(plan, blob, unpack(blob.data or b"")):
-                for envelope in router.process(part.rules.apply(part.batch), part.positions):
+                for envelope in router.process(apply_active_rules(part.rules, part.batch), part.positions):
                     if envelope.kind == SUB_TUPLES:
                         sent.append(addressed(DETECT, envelope))
                     elif envelope.kind == TUPLES:

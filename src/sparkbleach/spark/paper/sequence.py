@@ -19,7 +19,7 @@ from ...engine.encode import plain_columns
 from ...paper.messages import CLOCK, Clock, Envelope
 from ...paper.sequencer import Sequencer
 from ...paper.topology import PaperTopology
-from ...rules.active import RuleSet
+from ...rules.active import ActiveRules
 from ...schema_text import schema_from_text, schema_to_text
 from ..blob import unpack
 from ..clean_blobs import order_of
@@ -104,7 +104,7 @@ class SequencerOperator(StatefulProcessor):
         head = self.state.read_head()
         begins = head is None
         if head is None:
-            rules = RuleSet(plan.schema, plan.rules)
+            rules = ActiveRules(plan.schema, plan.rules)
             head = Head(str(uuid.uuid4()), _saved(rules), config_of(plan))
         known = rules_of(schema_from_text(head.first["schema"]), head.first["rules"])
         sequencer = Sequencer(known.copy(), head.position)
@@ -154,7 +154,7 @@ def _told(done: Sequenced, number: int) -> list[Row]:
     return [report, *outcomes]
 
 
-def _saved(rules: RuleSet) -> dict[str, Any]:
+def _saved(rules: ActiveRules) -> dict[str, Any]:
     return {"schema": schema_to_text(rules.schema), "rules": json.dumps(rules.save())}
 
 

@@ -1,0 +1,68 @@
+"""Checks that a batch fits the schema of an engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from ..errors import SchemaError
+
+
+def check_same_schema(batch: pa.RecordBatch, schema: pa.Schema, position: int) -> None:
+    """Check that a batch has exactly the columns of a schema, in their order.
+
+    Raises:
+        SchemaError: If it has not.
+    """
+    _check_type(batch, position)
+    if batch.schema.names != schema.names or batch.schema.types != schema.types:
+        raise SchemaError(
+            f"batch at position {position}: its schema is ({_describe(_fields(batch.schema))}), "
+            f"the engine's is ({_describe(_fields(schema))}); select and cast the columns before"
+        )
+
+
+def check_columns(batch: pa.RecordBatch, schema: pa.Schema, read: Sequence[str], position: int) -> None:
+    """Check that a batch has the columns that are read, and none that the schema does not have.
+
+    Raises:
+        SchemaError: If it lacks one, or has another.
+    """
+    _check_type(batch, position)
+    wrong = Counter(_plain_fields(batch.schema)) - Counter(_plain_fields(schema))
+    if wrong:
+        raise SchemaError(
+            f"batch at position {position}: its columns ({_describe(wrong)}) are not those of the "
+            f"engine's schema ({_describe(_fields(schema))}); drop or cast them before"
+        )
+    missing = [name for name in read if name not in batch.schema.names]
+    if missing:
+        raise SchemaError(
+            f"batch at position {position}: it lacks {', '.join(map(repr, missing))}, which the "
+            f"rules or the id read; select at least {', '.join(map(repr, read))}"
+        )
+
+
+def _check_type(batch: pa.RecordBatch, position: int) -> None:
+    if not isinstance(batch, pa.RecordBatch):
+        raise SchemaError(
+            f"batch at position {position}: it is a {type(batch).__name__}; "
+            "give a pyarrow.RecordBatch (of a table: each of table.to_batches())"
+        )
+
+
+def _fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return list(zip(schema.names, schema.types, strict=True))
+
+
+def _plain_fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    """Return names and types; a dictionary counts as its values."""
+    return [
+        (name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in _fields(schema)
+    ]
+
+
+def _describe(fields: Iterable[tuple[str, pa.DataType]]) -> str:
+    return ", ".join(f"{name} {type}" for name, type in fields)
