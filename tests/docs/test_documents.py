@@ -6,6 +6,7 @@ import importlib
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
@@ -123,6 +124,19 @@ def test_the_site_builds(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 -- our own
     assert done.returncode == 0, done.stderr
     assert "repairs violations" in (tmp_path / "index.html").read_text()
+
+
+def test_the_wheel_has_the_package(tmp_path: Path) -> None:
+    """The wheel holds each file of the package, the licence, and nothing else."""
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)  # noqa: S603 -- our own
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        found = {name for name in archive.namelist() if ".dist-info/" not in name}
+        assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
+    source = ROOT / "src"
+    files = {path.relative_to(source) for path in source.rglob("*") if path.is_file()}
+    assert found == {str(path) for path in files if "__pycache__" not in path.parts}
 
 
 @pytest.mark.parametrize("module", [sparkbleach, sparkbleach.kafka])
