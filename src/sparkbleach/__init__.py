@@ -24,8 +24,9 @@ from .errors import (
     SnapshotError,
     SparkbleachError,
 )
+from .rules.constants import WILDCARD
 from .rules.file import load_rules
-from .rules.rule import WILDCARD, Rule
+from .rules.rule import Rule
 from .rules.update import RuleUpdate
 
 if TYPE_CHECKING:

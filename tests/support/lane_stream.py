@@ -13,7 +13,7 @@ from sparkbleach import Engine, Rule, RuleUpdate, Window
 from sparkbleach.control.outcome import Outcome
 from sparkbleach.control.record import ControlRecord, record_text
 from sparkbleach.engine.placement import place
-from sparkbleach.rules.rule import check_rules
+from sparkbleach.rules.check import check_rules
 from sparkbleach.spark import replica as replica_module
 from sparkbleach.spark.egress import egress
 from sparkbleach.spark.ingress import ingress

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from ..errors import RuleError, RuleWarning
 from ..rules.active import ActiveRules
-from ..rules.rule import Rule, RuleLike, as_rule, warn_of_twins
-from ..rules.update import RuleUpdate, check_live
+from ..rules.check import warn_of_twins
+from ..rules.rule import Rule, RuleLike, as_rule
+from ..rules.update import RuleUpdate, check_readable
 from ..schema_text import schema_from_text
 from .outcome import Outcome
 from .rule_log import RuleLog, open_log
@@ -119,7 +120,7 @@ class RuleController:
         else:
             last = self.log.outcomes()[-1]
             for update in updates:
-                check_live(update, active.schema, last.columns, last.id)
+                check_readable(update, active.schema, last.columns, last.id)
                 active.apply(update)
                 if update.rule is not None:
                     warn_of_twins((one.checked for one in active), {update.id}, stacklevel=4)

@@ -15,7 +15,8 @@ from ..kernel.attribute import Attribute, HingedAttribute, PaneWindow, SoloAttri
 from ..kernel.graph import Mode
 from ..kernel.saved import copied
 from ..rules.active import ActiveRules
-from ..rules.rule import Rule, RuleLike, as_rule, warn_of_twins
+from ..rules.check import warn_of_twins
+from ..rules.rule import Rule, RuleLike, as_rule
 from ..rules.update import RuleUpdate
 from .apply import BatchColumns, apply_rules, evaluate_conditions
 from .attribute import AttributeCleaner

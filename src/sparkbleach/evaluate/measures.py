@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..rules.condition import Condition, Conditions
+from ..rules.condition import Condition
+from ..rules.condition_evaluator import ConditionEvaluator
 from ..rules.rule import Rule
 
 Mask = NDArray[np.bool_]
@@ -41,7 +42,7 @@ def applies(rule: Rule, arrived: pa.Table) -> Mask:
     for name in rule.lhs if rule.nulls == "fill" else (*rule.lhs, rule.rhs):
         may &= np.asarray(arrived.column(name).is_valid())
     if rule.when is not None and arrived.num_rows:
-        conditions = Conditions(arrived.schema, [Condition.compile(rule.when, arrived.schema)])
+        conditions = ConditionEvaluator(arrived.schema, [Condition.compile(rule.when, arrived.schema)])
         may &= np.concatenate([conditions.evaluate(batch)[0] for batch in arrived.to_batches()])
     return may
 

@@ -12,7 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..rules.condition import Condition, ConditionError, Conditions
+from ..rules.condition import Condition
+from ..rules.condition_evaluator import ConditionEvaluator
+from ..rules.condition_syntax import ConditionError
 from .dirt import OF_TUPLES, Error, Kind
 
 Mask = NDArray[np.bool_]
@@ -170,7 +172,7 @@ def _allowed(error: Error, truth: pa.Table, first: int) -> Mask:
     if error.period is not None:
         may &= position % error.period[0] < error.period[1]
     if error.where is not None and truth.num_rows:
-        conditions = Conditions(truth.schema, [Condition.compile(error.where, truth.schema)])
+        conditions = ConditionEvaluator(truth.schema, [Condition.compile(error.where, truth.schema)])
         parts = [conditions.evaluate(batch)[0] for batch in truth.to_batches()]
         may &= np.concatenate(parts)
     return may

@@ -12,8 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import RuleError, SchemaError
-from .condition import Conditions
-from .rule import CheckedRule, Rule, check_not_id, check_rules, columns_read
+from .check import CheckedRule, check_not_id, check_rules, columns_read
+from .condition_evaluator import ConditionEvaluator
+from .rule import Rule
 from .update import RuleUpdate
 
 Mask = NDArray[np.bool_]
@@ -246,7 +247,7 @@ class RuleConditions:
         read = {name for condition in found.values() for name in condition.columns}
         self.columns = [name for name in schema.names if name in read]
         fields = pa.schema([schema.field(name) for name in self.columns])
-        self._conditions = Conditions(fields, list(found.values()))
+        self._conditions = ConditionEvaluator(fields, list(found.values()))
 
     def evaluate(self, batch: pa.RecordBatch) -> dict[str, Mask]:
         """Return by rule id where its condition holds, for rules that have one.

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from ..errors import RuleError
-from .condition import near_matches
-from .rule import KEYS, PlacedError, Rule, fields_of
+from .placed_error import PlacedError, near_matches
+from .rule import KEYS, Rule, read_fields
 
 # YAML 1.1 reads 01234 as octal, and 12:30 as a number in base 60.
 _TREACHEROUS_NUMBER = re.compile(r"[-+]?0[0-9_]+|.*:.*")
@@ -123,7 +123,7 @@ def _rule(path: str | os.PathLike[str], node: yaml.Node) -> Rule:
         except _NodeError as placed:
             raise placed.fault.error(label, _at(path, placed.node)) from None
     try:
-        fields = fields_of(values)
+        fields = read_fields(values)
     except PlacedError as fault:
         # `tableau row 2` is a place in the value of the key `tableau`.
         culprit = nodes.get(fault.place.split()[0], node)

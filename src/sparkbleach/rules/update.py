@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import RuleError
-from .rule import Rule, check_not_id, check_rules
+from .check import check_not_id, check_rules
+from .rule import Rule
 
 #: by operation: the key of what it is about
 _SUBJECT = {"add": "rule", "delete": "id", "promote": "id"}
@@ -20,8 +21,8 @@ class RuleUpdate:
     """One update: a rule to add, or the id of one to delete or to promote from shadow to live.
 
     Attributes:
-        at: It takes effect before the tuple at this position; None for a live update, which takes effect
-            before the first tuple that is read after it.
+        at: It takes effect before the tuple at this position; None if it takes effect before the first
+            tuple that is read after it.
         rule: The rule to add.
         delete: The id of the rule to delete.
         promote: The id of the shadow rule that becomes a live one.
@@ -62,7 +63,7 @@ class RuleUpdate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RuleUpdate:
-        """Return the update that `{"at": 1000, "op": "delete", "id": "r5"}` says; a live one has no `at`.
+        """Return the update that `{"at": 1000, "op": "delete", "id": "r5"}` says; `at` may be missing.
 
         Raises:
             RuleError: If it is wrong.
@@ -136,13 +137,13 @@ def difference(old: Sequence[Rule], new: Sequence[Rule], at: int) -> list[RuleUp
     return promotions + gone + come
 
 
-def check_live(update: RuleUpdate, schema: pa.Schema, columns: Collection[str], id: str) -> None:
-    """Check that a rule to be added to a running stream reads columns that the stream has at hand.
+def check_readable(update: RuleUpdate, schema: pa.Schema, columns: Collection[str], id: str) -> None:
+    """Check that a rule to be added to a running stream reads only columns that the rules get.
 
     Args:
         update: The update.
         schema: The schema of the stream.
-        columns: The columns that come to where rules are applied.
+        columns: The columns that the rules get.
         id: The id column.
 
     Raises:

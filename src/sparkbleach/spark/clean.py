@@ -24,7 +24,8 @@ from ..errors import ConfigError, RuleError
 from ..paper.sequencer import Sequencer
 from ..paper.topology import PaperTopology
 from ..rules.active import ActiveRules
-from ..rules.rule import CheckedRule, RuleLike, columns_read, is_plain, warn_of_twins
+from ..rules.check import CheckedRule, columns_read, is_plain, warn_of_twins
+from ..rules.rule import RuleLike
 from ..rules.update import RuleUpdate, in_order
 from .compat import arrow_schema, spark_type
 from .egress import egress

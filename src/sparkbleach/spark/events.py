@@ -19,7 +19,7 @@ from ..engine.engine import Engine
 from ..engine.placement import Placement
 from ..errors import RuleError
 from ..rules.rule import Rule
-from ..rules.update import RuleUpdate, check_live
+from ..rules.update import RuleUpdate, check_readable
 from ..schema_text import schema_from_text, schema_to_text
 from .plan import Plan
 
@@ -115,7 +115,7 @@ class Events:
                 self._add("refused", record, reason=record.problem)
                 continue
             try:
-                check_live(record.update, self._engine.schema, plan.readable, plan.id)
+                check_readable(record.update, self._engine.schema, plan.readable, plan.id)
             except RuleError as error:
                 reason: str | None = str(error)
             else:

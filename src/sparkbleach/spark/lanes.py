@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..config import check_count
 from ..engine.placement import Placement, place
 from ..errors import ConfigError
-from ..rules.rule import CheckedRule
+from ..rules.check import CheckedRule
 from .compat import spark_hash
 
 Lanes = int | Sequence[Sequence[str]]

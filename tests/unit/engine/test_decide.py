@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sparkbleach import ConfigError, Engine, Rule, SchemaError, Window
 from sparkbleach.engine.apply import apply_rules
 from sparkbleach.engine.audit import RepairedColumn, audit_batch, replace_cells
-from sparkbleach.rules.rule import check_rules, columns_read
+from sparkbleach.rules.check import check_rules, columns_read
 from tests.support.profiles import one_in
 
 SCHEMA = pa.schema(

@@ -14,7 +14,10 @@ import pyarrow as pa
 import pytest
 
 from sparkbleach.errors import SchemaError
-from sparkbleach.rules.condition import Condition, ConditionError, Conditions, connect
+from sparkbleach.rules.condition import Condition
+from sparkbleach.rules.condition_evaluator import ConditionEvaluator
+from sparkbleach.rules.condition_syntax import ConditionError
+from sparkbleach.rules.duckdb_connection import connect
 
 SCHEMA = pa.schema(
     [
@@ -36,7 +39,7 @@ SCHEMA = pa.schema(
 def evaluate(sql: str, **columns: object) -> list[bool]:
     """Evaluate one condition on a batch made of the given columns."""
     batch = pa.record_batch(columns)
-    [result] = Conditions(batch.schema, [Condition.compile(sql, batch.schema)]).evaluate(batch)
+    [result] = ConditionEvaluator(batch.schema, [Condition.compile(sql, batch.schema)]).evaluate(batch)
     assert result.dtype == np.bool_
     return [bool(value) for value in result]
 
@@ -209,7 +212,7 @@ def test_error_of_one_condition_leaves_the_others_alone() -> None:
     """A row that fails one condition is still judged by the others."""
     batch = pa.record_batch({"x": ["1", "b", "3"]})
     compiled = [Condition.compile(sql, batch.schema) for sql in ("x::INT > 0", "x = 'b'", "x IS NOT NULL")]
-    results = Conditions(batch.schema, compiled).evaluate(batch)
+    results = ConditionEvaluator(batch.schema, compiled).evaluate(batch)
     assert [list(result) for result in results] == [[True, False, True], [False, True, False], [True] * 3]
 
 
@@ -220,7 +223,7 @@ def test_value_out_of_the_range_of_duckdb_is_false_there_only() -> None:
     ts = pa.array(seconds).cast(pa.int64()).view(pa.timestamp("s", "UTC"))
     batch = pa.record_batch({"ts": ts, "n": np.arange(1000)})
     compiled = [Condition.compile(sql, batch.schema) for sql in ("ts >= '1970-01-01'", "n % 2 = 1")]
-    conditions = Conditions(batch.schema, compiled)
+    conditions = ConditionEvaluator(batch.schema, compiled)
     for _ in range(2):
         read, untouched = conditions.evaluate(batch)
         assert list(np.flatnonzero(~read)) == [3, 700]
@@ -232,7 +235,9 @@ def test_invalid_utf8_is_refused_and_the_next_batch_works() -> None:
     offsets = pa.array([0, 2, 3], pa.int32()).buffers()[1]
     bad = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"\xff\xfea")])
     schema = pa.schema([("x", pa.string())])
-    conditions = Conditions(schema, [Condition.compile("upper(x) = 'A' AND regexp_matches(x, 'a')", schema)])
+    conditions = ConditionEvaluator(
+        schema, [Condition.compile("upper(x) = 'A' AND regexp_matches(x, 'a')", schema)]
+    )
     with pytest.raises(SchemaError, match=r"'x' holds invalid data.*decode it as UTF-8"):
         conditions.evaluate(pa.record_batch([bad], schema=schema))
     with pytest.raises(SchemaError, match=r"'x' holds invalid data"):
@@ -249,7 +254,7 @@ def test_row_order_is_kept() -> None:
     compiled = [
         Condition.compile(sql, batch.schema) for sql in ("n % 7 = 3", "s LIKE '%5'", "s::INT < n + 1")
     ]
-    conditions = Conditions(batch.schema, compiled)
+    conditions = ConditionEvaluator(batch.schema, compiled)
     for start, length in ((0, 300_000), (12_345, 5_001), (299_999, 1)):
         part = numbers[start : start + length]
         modulo, like, always = conditions.evaluate(batch.slice(start, length))
@@ -263,7 +268,7 @@ def test_batches_of_any_size_and_order() -> None:
     """One object serves batch after batch, empty ones too, and each gives its own result."""
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
     sqls = ("a = 1", "b IS NOT NULL", "a = 1", "1 = 1", "1 = 2", "a IS NOT NULL AND b IS NOT NULL", "A  =  1")
-    conditions = Conditions(schema, [Condition.compile(sql, schema) for sql in sqls])
+    conditions = ConditionEvaluator(schema, [Condition.compile(sql, schema) for sql in sqls])
     for values in ([1, 2, None], [], [2], [], [1] * 5000):
         batch = pa.record_batch(
             [pa.array(values, pa.int64()), pa.nulls(len(values), pa.string())], schema=schema
@@ -279,7 +284,7 @@ def test_batches_of_any_size_and_order() -> None:
 def test_same_conditions_are_evaluated_once() -> None:
     """Conditions that say the same share one array."""
     batch = pa.record_batch({"a": [1, 2]})
-    first, second = Conditions(
+    first, second = ConditionEvaluator(
         batch.schema, [Condition.compile(sql, batch.schema) for sql in ("a=1", "A = 1")]
     ).evaluate(batch)
     assert first is second
@@ -288,7 +293,7 @@ def test_same_conditions_are_evaluated_once() -> None:
 def test_no_condition() -> None:
     """Without conditions there is nothing to evaluate."""
     batch = pa.record_batch({"a": [1]})
-    assert Conditions(batch.schema, []).evaluate(batch) == []
+    assert ConditionEvaluator(batch.schema, []).evaluate(batch) == []
 
 
 def test_other_columns_may_be_of_any_type() -> None:
@@ -306,7 +311,7 @@ def test_other_columns_may_be_of_any_type() -> None:
     ]
     schema = pa.schema([("a", pa.int8()), *(("other", kind) for kind in others)])
     arrays = [pa.array([1, 2], pa.int8()), *(pa.nulls(2, kind) for kind in others)]
-    conditions = Conditions(schema, [Condition.compile("a = 2", schema)])
+    conditions = ConditionEvaluator(schema, [Condition.compile("a = 2", schema)])
     assert list(conditions.evaluate(pa.record_batch(arrays, schema=schema))[0]) == [False, True]
 
 
@@ -349,7 +354,7 @@ def test_null_hidden_in_a_dictionary_is_null() -> None:
 def test_another_schema_is_refused() -> None:
     """A batch of another schema is refused, with both schemas in the message; nullability does not matter."""
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
-    conditions = Conditions(schema, [Condition.compile("a = 1", schema)])
+    conditions = ConditionEvaluator(schema, [Condition.compile("a = 1", schema)])
     with pytest.raises(SchemaError, match=r"a string.*a int64.*cast the batch"):
         conditions.evaluate(pa.record_batch({"a": ["1"]}))
     assert list(conditions.evaluate(pa.record_batch({"a": [1]}))[0]) == [True]
@@ -359,10 +364,11 @@ def test_result_does_not_depend_on_the_time_zone_of_the_machine() -> None:
     """A zoned timestamp is shown in UTC, wherever the program runs."""
     program = """
 import datetime as dt, pyarrow as pa
-from sparkbleach.rules.condition import Condition, Conditions
+from sparkbleach.rules.condition import Condition
+from sparkbleach.rules.condition_evaluator import ConditionEvaluator
 batch = pa.record_batch({"ts": pa.array([dt.datetime(2024, 5, 1, 23, tzinfo=dt.UTC)])})
 condition = Condition.compile("hour(ts) = 23 AND ts::DATE = DATE '2024-05-01'", batch.schema)
-assert Conditions(batch.schema, [condition]).evaluate(batch)[0].tolist() == [True]
+assert ConditionEvaluator(batch.schema, [condition]).evaluate(batch)[0].tolist() == [True]
 """
     environment = {**os.environ, "TZ": "Asia/Tokyo", "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)  # noqa: S603 - fixed text

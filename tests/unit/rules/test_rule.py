@@ -19,8 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbleach.errors import RuleError, RuleWarning
+from sparkbleach.rules.check import check_rules, warn_of_twins
+from sparkbleach.rules.constants import WILDCARD
 from sparkbleach.rules.file import load_rules
-from sparkbleach.rules.rule import WILDCARD, Rule, check_rules, warn_of_twins
+from sparkbleach.rules.rule import Rule
 
 HOSPITAL = """\
 # Functional dependencies used for this table in the repair literature; not all hold on the clean table.

@@ -1,0 +1,40 @@
+"""What is wrong with a rule, and where in it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ..errors import RuleError
+
+
+class PlacedError(ValueError):
+    """One thing that is wrong with a rule; `error` makes it the RuleError that users see."""
+
+    def __init__(self, place: str, problem: str, remedy: str) -> None:
+        super().__init__(place, problem, remedy)
+        self.place = place
+        self.problem = problem
+        self.remedy = remedy
+
+    def error(self, id: object, origin: str | None = None) -> RuleError:
+        """Say what is wrong, in which rule and place (and file and line), and what to do about it."""
+        head = "" if origin is None else f"{origin}: "
+        return RuleError(f"{head}rule {id!r}, {self.place}: {self.problem}; {self.remedy}")
+
+
+def refuse(place: str, problem: str, remedy: str) -> NoReturn:
+    """Raise a fault."""
+    raise PlacedError(place, problem, remedy)
+
+
+def near_matches(name: str, names: Sequence[str]) -> str:
+    """Word a hint at the names nearest to a wrong one, or at what there is if none is near."""
+    near = [other for other in names if other.casefold() == name.casefold()]
+    near = near or difflib.get_close_matches(name, names, n=3)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    if len(names) <= 12:
+        return f"there are {', '.join(map(repr, names))}"
+    return f"there are {', '.join(map(repr, names[:12]))} and {len(names) - 12} more"
