@@ -299,10 +299,10 @@ def broken(name: str, directory: Path) -> tuple[list[object], str]:
         return options, "a.csv.gz: cannot read it"
     if name == "not UTF-8":
         (source / "a.csv").write_bytes("id,zip,é\n2,2,aaaaaaaa\n".encode("latin-1"))
-        return options, "a.csv: it is not valid UTF-8"
+        return options, "a.csv: not valid UTF-8"
     if name == "not UTF-8 later":
         (source / "a.csv").write_bytes(good.encode() + b"2,2,\xe9t\xe9\n")
-        return options, "a.csv: it is not valid UTF-8"
+        return options, "a.csv: not valid UTF-8"
     if name == "line breaks":
         (source / "a.csv").write_text(good + '2,5,"a ""b""\nc"\n')
         return options, "a.csv: a quote is not closed in the line"
@@ -322,10 +322,10 @@ def broken(name: str, directory: Path) -> tuple[list[object], str]:
         return options, "files of several formats"
     if name == "unknown format":
         (source / "a.txt").write_text(good)
-        return options, "a.txt does not tell its format"
+        return options, "a.txt does not show its format"
     if name == "no json":
         (source / "a.json").write_text('[\n{\n"id": 1\n}\n]\n')
-        return options, "no line of it is a JSON object"
+        return options, "no line of the input is a JSON object"
     (source / "a.csv").write_text(good)
     more: dict[str, tuple[list[object], str]] = {
         "no such id": (["--id", "key"], "id: the input has no column 'key'; choose one of id, zip, city"),

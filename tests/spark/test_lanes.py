@@ -254,7 +254,7 @@ def test_egress_waits_for_all_lanes() -> None:
         audit=False,
         quarantine=False,
         control=False,
-        corrupt=None,
+        unreadable=None,
         snapshot_bytes=1,
         placement=Placement(((), ())),
         lane_cells=(("id",), ("id",)),

@@ -53,7 +53,7 @@ class LaneStream:
             audit=True,
             quarantine=False,
             control=live,
-            corrupt=None,
+            unreadable=None,
             snapshot_bytes=self.random.choice([1, 1_000, 1 << 40]),
             placement=place(count_rules(self.rules), n_lanes),
         )

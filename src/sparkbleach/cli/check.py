@@ -119,7 +119,7 @@ def _check_schema(
     id: str | None,
 ) -> None:
     from ..spark.clean import clean
-    from ..spark.files.sources import parse_schema
+    from ..spark.files.schema import parse_schema
 
     parsed = parse_schema(schema)
     clean(session.createDataFrame([], parsed), rules, id=id or parsed.names[0], rule_updates=updates)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..control.rule_log import RuleLog
-    from ..spark.files.sources import Source
+    from ..spark.files.source import Source
     from ..spark.files.writer import Writer
 
 

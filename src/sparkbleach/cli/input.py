@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
-from ..spark.files.sources import Source, open_source, parse_schema
+from ..spark.files.schema import parse_schema
+from ..spark.files.source import Source, open_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -114,7 +114,7 @@ class TopicRoute:
             KafkaError: If the cluster cannot be reached.
         """
         from ..kafka.source import RECORDS_PER_BATCH, read_topic, topic_order
-        from ..spark.files.sources import parse_schema
+        from ..spark.files.schema import parse_schema
 
         check_exists(self.input)
         if self.schema is None and memory is None:

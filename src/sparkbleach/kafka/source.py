@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ..errors import ConfigError
-from ..spark.files.quarantine import TEXT_FORMAT
-from ..spark.files.sources import parse_schema
+from ..spark.files.quarantine import TEXT_FORMAT, unreadable_column
+from ..spark.files.schema import parse_schema
 from .client import check_exists
 from .topic import Topic
 
@@ -58,7 +58,7 @@ def read_topic(
     topic = Topic.parse(topic)
     check_exists(topic)
     fields = parse_schema(schema) if isinstance(schema, str) else schema
-    corrupt = session.conf.get("spark.sql.columnNameOfCorruptRecord") or "_corrupt_record"
+    corrupt = unreadable_column(session)
     _check_names(fields, id, corrupt)
     reader = session.readStream.format("kafka").options(
         **{

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..errors import ConfigError
+from ..spark.files.quarantine import unreadable_column
 from ..spark.plan import CONTROL, QUARANTINE, REPAIRS
 from .client import create, number_of_partitions, size, tail
 from .rule_log import BATCH, TopicLog
@@ -154,8 +155,7 @@ class TopicWriter:
 
     def _record_column(self, batch: DataFrame) -> Column:
         """Return the records that a row becomes, as an array."""
-        corrupt = batch.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord")
-        hidden = (KAFKA, REPAIRS, QUARANTINE, CONTROL, corrupt)
+        hidden = (KAFKA, REPAIRS, QUARANTINE, CONTROL, unreadable_column(batch.sparkSession))
         data = [name for name in batch.columns if name not in hidden]
         source = F.concat_ws(
             "/", *(F.col(f"{KAFKA}.{name}").cast("string") for name in ("topic", "partition", "offset"))

@@ -29,6 +29,7 @@ from ..rules.rule import RuleLike
 from ..rules.update import RuleUpdate, in_order
 from .compat import arrow_schema, spark_type
 from .egress import egress
+from .files.quarantine import unreadable_column
 from .ingress import INGRESS_SCHEMA, control_rows, ingress
 from .lane import LANE_SCHEMA, Lane, static_lane
 from .lanes import Lanes, cells_by_lane, joined_report, placement_of
@@ -139,7 +140,7 @@ def clean(
     cells = [name for name in schema.names if name in read or name in plain]
     order, hidden = _order(df, order_by, apart=cells if quarantine else ())
     cells += [name for name in order if name not in cells]
-    corrupt = df.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord") if quarantine else None
+    unreadable = unreadable_column(df.sparkSession) if quarantine else None
     plan = Plan(
         schema=schema,
         id=id,
@@ -153,7 +154,7 @@ def clean(
         audit=audit,
         quarantine=quarantine,
         control=control is not None,
-        corrupt=corrupt if corrupt in df.columns else None,
+        unreadable=unreadable if unreadable in df.columns else None,
         snapshot_bytes=snapshot_bytes,
         paper=paper,
         placement=placement,

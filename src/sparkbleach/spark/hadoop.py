@@ -14,7 +14,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .compat import moved
+from ..errors import SchemaError
+from .compat import JVM_ERRORS, error_message, moved
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,6 +155,23 @@ class FileSystem:
 
     def _filter(self, names: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.GlobFilter(names)
+
+
+def read_part(session: SparkSession, file: Entry, n_bytes: int, *, at_end: bool = False) -> bytes:
+    """Return the beginning of a file, decompressed, or the end of it as it is.
+
+    Raises:
+        SchemaError: If it cannot be read.
+    """
+    try:
+        file_system = FileSystem(session, file.path)
+        if at_end:
+            return file_system.read_end(file, n_bytes)
+        return file_system.read(file.path, n_bytes, decompress=True)
+    except JVM_ERRORS as error:
+        raise SchemaError(
+            f"{file}: cannot read it ({error_message(error)}); check its permissions, or leave it out"
+        ) from error
 
 
 def _sorted(statuses: Any) -> list[Entry]:

@@ -106,8 +106,8 @@ def _quarantine_rows(
     """
     batch = pa.concat_batches(rows)
     bad = pc.is_null(batch.column(plan.id))
-    if plan.corrupt:
-        bad = pc.or_(bad, pc.is_valid(batch.column(plan.corrupt)))
+    if plan.unreadable:
+        bad = pc.or_(bad, pc.is_valid(batch.column(plan.unreadable)))
     if not pc.any(bad).as_py():
         return rows, None
     quarantined = batch.filter(bad).select(plan.schema.names)

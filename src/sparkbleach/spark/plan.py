@@ -45,7 +45,7 @@ class Plan:
         audit: Whether the output has the column `_repairs`.
         quarantine: Whether bad rows are set aside.
         control: Whether control records are read, and the output has the column `_control`.
-        corrupt: The column with the text of records that could not be read, if there is one.
+        unreadable: The column with the text of records that could not be read, if there is one.
         snapshot_bytes: How many bytes of deltas make a snapshot worth its while, at least.
         paper: How the work is spread in the paper's topology; None for the fused one.
         placement: Which lane has which attributes.
@@ -64,7 +64,7 @@ class Plan:
     audit: bool
     quarantine: bool
     control: bool
-    corrupt: str | None
+    unreadable: str | None
     snapshot_bytes: int
     paper: PaperTopology | None = None
     placement: Placement = ONE_LANE

@@ -1,33 +1,41 @@
-"""Why a row was set aside, in words."""
+"""Why a row is quarantined, in words."""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ..compat import spark_type
 from ..plan import Plan
 
-#: the key in the metadata of the column for unreadable records that says what their text is: csv or json
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: the key in the metadata of the unreadable column that says what its text is: csv or json
 TEXT_FORMAT = "sparkbleach.text"
 
 _VALUE_CHARS_MAX = 60
 
 
-def reasons(aside: pa.RecordBatch, plan: Plan) -> pa.Array:
-    """Return for each row that was set aside the reason."""
+def unreadable_column(session: SparkSession) -> str:
+    """Return the column in which Spark leaves the text of a record that it cannot read."""
+    return session.conf.get("spark.sql.columnNameOfCorruptRecord") or "_corrupt_record"
+
+
+def reasons(quarantined: pa.RecordBatch, plan: Plan) -> pa.Array:
+    """Return for each quarantined row the reason."""
     id_reason = f"{plan.id}: the id is null"
-    if plan.corrupt is None:
-        return pa.array([id_reason] * aside.num_rows, pa.string())
-    fields = [field for field in plan.schema if field.name != plan.corrupt]
-    format = _text_format(plan.schema.field(plan.corrupt))
+    if plan.unreadable is None:
+        return pa.array([id_reason] * quarantined.num_rows, pa.string())
+    fields = [field for field in plan.schema if field.name != plan.unreadable]
+    format = _text_format(plan.schema.field(plan.unreadable))
     found = []
-    for row in aside.to_pylist():
-        text = row[plan.corrupt]
+    for row in quarantined.to_pylist():
+        text = row[plan.unreadable]
         if text is None:
             found.append(id_reason)
         elif (format or _guess_format(text)) == "json":

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...config import check_choice
@@ -14,20 +12,8 @@ from ...errors import ConfigError, SparkbleachError
 from ..clean import audit as audit_of
 from ..hadoop import FileSystem
 from ..plan import CONTROL, QUARANTINE, REPAIRS
-
-FORMATS = ("csv", "json", "parquet")
-
-#: how files are written so that reading them gives the same cells back
-WRITE_OPTIONS: dict[str, dict[str, Any]] = {
-    "csv": {
-        "header": True,
-        "escape": '"',  # a quote in a cell is doubled, as RFC 4180 has it
-        "ignoreLeadingWhiteSpace": False,
-        "ignoreTrailingWhiteSpace": False,
-    },
-    "json": {"ignoreNullFields": False},
-    "parquet": {},
-}
+from .formats import FORMATS, WRITE_OPTIONS
+from .quarantine import unreadable_column
 
 _STAGING = "_staging"
 
@@ -41,15 +27,15 @@ class Writer:
 
     Attributes:
         rows: How many clean rows this writer has written.
-        repairs: How many cells were changed, as far as the rows tell.
-        quarantined: How many rows it has set aside.
+        repairs: How many cells were changed, as far as the rows have the column `_repairs`.
+        quarantined: How many rows it has quarantined.
         outcomes: What became of rule updates.
 
     Args:
         output: The directory for clean rows.
         format: Their format: `csv` (with a header), `json` or `parquet`.
         audit: The directory for the audit; None for no audit.
-        quarantine: The directory for rows that were set aside, with the column `reason`; needed if
+        quarantine: The directory for quarantined rows, with the column `reason`; needed if
             `clean(…, quarantine=True)` made the rows.
         control: The rule log, or what `open_log` opens it by; needed if `clean(…, control=…)` made the rows.
         audit_format: The format of the audit, `json` or `parquet`; if not given, parquet with parquet, json
@@ -88,7 +74,7 @@ class Writer:
         """
         if QUARANTINE in batch.columns and self.quarantine is None:
             raise ConfigError(
-                f"Writer: the rows have the column {QUARANTINE}, but no directory for rows set aside; "
+                f"Writer: the rows have the column {QUARANTINE}, but no directory for quarantined rows; "
                 "give quarantine=…"
             )
         if self.audit is not None and REPAIRS not in batch.columns:
@@ -117,37 +103,38 @@ class Writer:
         return places
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
-        aside = F.col(QUARANTINE).isNotNull() if QUARANTINE in batch.columns else F.lit(False)
-        told = F.col(CONTROL) if CONTROL in batch.columns else F.lit(None).cast("string")
-        repairs = F.size(F.filter(REPAIRS, _is_applied)) if REPAIRS in batch.columns else F.lit(0)
-        rows = F.size(REPAIRS) if REPAIRS in batch.columns else F.lit(0)
+        nothing = F.lit(None).cast("string")
+        quarantined = (F.col(QUARANTINE) if QUARANTINE in batch.columns else nothing).isNotNull()
+        outcome = F.col(CONTROL) if CONTROL in batch.columns else nothing
+        repairs = F.col(REPAIRS) if REPAIRS in batch.columns else F.array()
+        applied = F.filter(repairs, lambda repair: repair["applied"]) if REPAIRS in batch.columns else repairs
+        is_clean = ~quarantined & outcome.isNull()
         counted = batch.agg(
-            F.count_if(~aside & told.isNull()).alias("clean"),
-            F.collect_list(told).alias("outcomes"),
-            F.count_if(aside).alias("aside"),
-            F.coalesce(F.sum(F.when(~aside, repairs)), F.lit(0)).alias("repairs"),
-            F.coalesce(F.sum(F.when(~aside, rows)), F.lit(0)).alias("audit"),
+            F.count_if(is_clean).alias("clean"),
+            F.count_if(quarantined).alias("quarantined"),
+            F.collect_list(outcome).alias("outcomes"),
+            F.coalesce(F.sum(F.when(~quarantined, F.size(applied))), F.lit(0)).alias("repairs"),
+            F.coalesce(F.sum(F.when(~quarantined, F.size(repairs))), F.lit(0)).alias("audit"),
         ).first()
         if counted is None:
             raise SparkbleachError("Writer: Spark has not counted the rows of a micro-batch; run it again")
-        corrupt = batch.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord") or ""
-        hidden = [name for name in (REPAIRS, QUARANTINE, CONTROL) if name in batch.columns]
+        hidden = [REPAIRS, QUARANTINE, CONTROL]
         if QUARANTINE in batch.columns:
-            hidden.append(corrupt)
-            rejected = batch.where(aside).drop(REPAIRS, CONTROL).withColumnRenamed(QUARANTINE, "reason")
-            self._publish(rejected.coalesce(1), self.quarantine, self.format, batch_id, counted["aside"])
+            hidden.append(unreadable_column(batch.sparkSession))
+            rows = batch.where(quarantined).drop(REPAIRS, CONTROL).withColumnRenamed(QUARANTINE, "reason")
+            self._publish(rows.coalesce(1), self.quarantine, self.format, batch_id, counted["quarantined"])
         if self.audit is not None:
-            self._publish(
-                audit_of(batch).coalesce(1), self.audit, self.audit_format, batch_id, counted["audit"]
-            )
-        clean = batch.where(~aside & told.isNull()).drop(*hidden)
-        self._publish(clean, self.output, self.format, batch_id, counted["clean"])
+            rows = audit_of(batch).coalesce(1)
+            self._publish(rows, self.audit, self.audit_format, batch_id, counted["audit"])
+        self._publish(
+            batch.where(is_clean).drop(*hidden), self.output, self.format, batch_id, counted["clean"]
+        )
         if self.control is not None:
             outcomes = sorted(map(Outcome.from_json, counted["outcomes"]), key=lambda outcome: outcome.index)
             self.control.record(batch_id, outcomes)
             self.outcomes += outcomes
         self.rows += counted["clean"]
-        self.quarantined += counted["aside"]
+        self.quarantined += counted["quarantined"]
         self.repairs += counted["repairs"]
 
     def _publish(
@@ -179,7 +166,3 @@ class Writer:
                     f"{target}: cannot move {part.path} there; check permissions and free space"
                 )
         file_system.delete(staging)
-
-
-def _is_applied(repair: Column) -> Column:
-    return repair["applied"]

@@ -1,0 +1,71 @@
+"""The formats of files: how each is recognised, read and written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import ConfigError
+from ..hadoop import Entry
+
+FORMATS = ("csv", "json", "parquet")
+
+#: how files are written so that reading them gives the same cells back
+WRITE_OPTIONS: dict[str, dict[str, Any]] = {
+    "csv": {
+        "header": True,
+        "escape": '"',  # a quote in a cell is doubled, as RFC 4180 has it
+        "ignoreLeadingWhiteSpace": False,
+        "ignoreTrailingWhiteSpace": False,
+    },
+    "json": {"ignoreNullFields": False},
+    "parquet": {},
+}
+_READ_OPTIONS: dict[str, dict[str, Any]] = {
+    # Without enforceSchema Spark checks the header of each file, also of later ones.
+    "csv": {"header": True, "enforceSchema": False, "escape": '"', "mode": "PERMISSIVE"},
+    "json": {"mode": "PERMISSIVE"},
+    "parquet": {},
+}
+_FORMAT_BY_ENDING = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
+
+
+def read_options(format: str, multiline: bool) -> dict[str, Any]:
+    """Return Spark's options to read a format, where records may go over several lines or not."""
+    return {**_READ_OPTIONS[format], **({"multiLine": True} if multiline and format != "parquet" else {})}
+
+
+def guess_format(path: str, files: Sequence[Entry]) -> str:
+    """Return the format that the names of files have in common.
+
+    Raises:
+        ConfigError: If a name has no known ending, or the names have several.
+    """
+    formats: dict[str, Entry] = {}
+    for file in files:
+        name = file.name.lower()
+        for ending in _COMPRESSIONS:
+            name = name.removesuffix(ending)
+        format = _FORMAT_BY_ENDING.get(os.path.splitext(name)[1])
+        if format is None:
+            raise ConfigError(
+                f"input: the name of {file} does not show its format; give --input-format, "
+                "or a pattern that leaves this file out, such as 'DIR/*.csv'"
+            )
+        formats.setdefault(format, file)
+    if len(formats) > 1:
+        first, second = list(formats.values())[:2]
+        raise ConfigError(
+            f"input: {path} has files of several formats, such as {first} and {second}; "
+            "give a pattern for those of one format, such as 'DIR/*.csv'"
+        )
+    return next(iter(formats))

@@ -1,0 +1,76 @@
+"""The schema of files: given as text, or found in them; and the check that all files fit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from pyspark.errors import ParseException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, StructType
+
+from ...errors import ConfigError, SchemaError
+from ..compat import error_message
+from ..hadoop import Entry
+from .csv_schema import check_csv
+from .formats import read_options
+from .parquet_schema import check_parquet
+from .quarantine import unreadable_column
+
+
+def check_schema(
+    session: SparkSession, files: Sequence[Entry], format: str, schema: StructType | None, multiline: bool
+) -> StructType:
+    """Return the schema of files, inferred if none is given, after checking that each file fits.
+
+    Raises:
+        ConfigError: If there is neither a schema nor a file.
+        SchemaError: If a file does not fit, or a name is there twice.
+    """
+    if format == "csv":
+        schema = check_csv(session, files, schema, multiline)
+    elif format == "parquet":
+        schema = check_parquet(session, files, schema)
+    elif schema is None:
+        schema = _infer_json(session, files, multiline)
+    seen: set[str] = set()
+    for name in schema.names:
+        if name.lower() in seen:
+            raise SchemaError(f"schema: the column {name!r} is there twice (case does not count); rename one")
+        seen.add(name.lower())
+    return schema
+
+
+def parse_schema(text: str) -> StructType:
+    """Return the schema that a text such as `id INT, city STRING`, or a file with one, says.
+
+    Raises:
+        ConfigError: If it says none.
+    """
+    if os.path.isfile(text):
+        try:
+            with open(text, encoding="utf-8-sig") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"schema: cannot read {text} ({error}); save it as text in UTF-8") from error
+    remedy = 'write names and types, such as "id INT, city STRING", or the path of a file with that'
+    try:
+        schema = DataType.fromDDL(" ".join(text.split()))
+    except ParseException as error:
+        raise ConfigError(
+            f"schema: {text.strip()!r} is not a schema ({error_message(error)}); {remedy}"
+        ) from error
+    if not isinstance(schema, StructType) or not schema.names:
+        raise ConfigError(f"schema: {text.strip()!r} has no columns; {remedy}")
+    return schema
+
+
+def _infer_json(session: SparkSession, files: Sequence[Entry], multiline: bool) -> StructType:
+    reader = session.read.options(**read_options("json", multiline))
+    inferred = reader.json([file.path for file in files]).schema
+    fields = [field for field in inferred if field.name != unreadable_column(session)]
+    if not fields:
+        raise SchemaError(
+            f"{files[0]}: no line of the input is a JSON object; write one per line, or give --multiline"
+        )
+    return StructType(fields)
