@@ -24,6 +24,7 @@ from .errors import (
     SnapshotError,
     SparkbleachError,
 )
+from .paper.topology import PaperTopology
 from .rules.constants import WILDCARD
 from .rules.file import load_rules
 from .rules.rule import Rule
@@ -43,6 +44,7 @@ __all__ = [
     "Engine",
     "KafkaError",
     "LimitError",
+    "PaperTopology",
     "Rule",
     "RuleController",
     "RuleError",

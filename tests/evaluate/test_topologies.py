@@ -13,6 +13,8 @@ from sparkbleach.evaluate.spark_run import files, write_files
 from sparkbleach.evaluate.spoil import spoil
 from sparkbleach.evaluate.topologies import WAYS, WORKERS, clean_backlog, paper_way
 from sparkbleach.paper.in_process import DistributedEngine
+from sparkbleach.paper.stages import REPAIR
+from sparkbleach.paper.topology import PaperTopology
 from sparkbleach.spark.settings import PARTITIONS
 
 from ..support.sales import sales
@@ -41,16 +43,14 @@ def test_a_backlog_is_cleaned(spark: SparkSession, tmp_path: Path) -> None:
         SIX_RULES,
         id="id",
         window=window,
-        detect_workers=WORKERS,
-        repair_workers=WORKERS,
-        coordination="dr",
+        topology=PaperTopology(WORKERS, WORKERS, "dr"),
     )
     for batch in dirty.combine_chunks().to_batches(max_chunksize=300):
         engine.process(batch)
 
     paper = clean_backlog(spark, paper_way("dr"), source, window, tmp_path / "paper", warm_up=1)
-    assert paper.messages == engine.coordinator.messages > 0
-    assert paper.super_cells == sum(worker.n_super_cells for worker in engine.repair_workers)
+    assert paper.messages == engine.coordination_messages > 0
+    assert paper.super_cells == sum(worker.n_super_cells for worker in engine.workers[REPAIR])
     assert paper.state_bytes > 10_000
 
     lanes = clean_backlog(spark, WAYS[1], source, window, tmp_path / "lanes", warm_up=1)

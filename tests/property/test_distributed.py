@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbleach import ConfigError, Engine, Rule, RuleError, SchemaError, Window
+from sparkbleach import ConfigError, Engine, PaperTopology, Rule, RuleError, SchemaError, Window
 from sparkbleach.evaluate.dirt import paper_errors
 from sparkbleach.evaluate.sales import SCHEMA, SalesStream
 from sparkbleach.evaluate.spoil import spoil
 from sparkbleach.paper.in_process import DistributedEngine
 from sparkbleach.paper.messages import Envelope
+from sparkbleach.paper.stages import COORDINATOR, DETECT, LINK, REPAIR
 from sparkbleach.rules.update import RuleUpdate
 from tests.naive.reference import NaiveAttribute, NaiveRule
 from tests.support.cases import Case, Pair, as_live, cases
@@ -36,7 +37,7 @@ class DistributedPair(Pair):
     """A distributed engine and the reference."""
 
     def __init__(self, case: Case, **topology: Any) -> None:
-        self.topology = topology
+        self.topology = PaperTopology(**{"detect_workers": 1, "repair_workers": 1, **topology})
         super().__init__(replace(case, rules=[as_live(*pair) for pair in case.rules]))
 
     def step(self, step: Any) -> None:
@@ -46,7 +47,7 @@ class DistributedPair(Pair):
     def new_engine(self, **options: Any) -> DistributedEngine:
         """Return an engine that has seen nothing."""
         self.options = options
-        return DistributedEngine(**options, **self.topology)
+        return DistributedEngine(**options, topology=self.topology)
 
     def restore(self) -> None:
         """Replace the engine by one that is restored from its state."""
@@ -64,7 +65,7 @@ class DistributedPair(Pair):
 
 def check_state(engine: DistributedEngine, attribute: str, state: NaiveAttribute) -> None:
     """Check that the workers together hold the reference's super cells, and nothing that it has dropped."""
-    graphs = [worker._graphs[attribute] for worker in engine.repair_workers if attribute in worker._graphs]
+    graphs = [worker.states[attribute] for worker in engine.workers[REPAIR] if attribute in worker.states]
     cells = [(key, cell) for graph in graphs for key, cell in graph.cells.items()]
     assert len({key for key, _ in cells}) == len(state.super_cells)
     window = sum(sum(cell.window.values()) for _, cell in cells)
@@ -73,13 +74,15 @@ def check_state(engine: DistributedEngine, attribute: str, state: NaiveAttribute
         cumulative = sum(cell.cumulative for _, cell in cells if cell.anchor is not None)
         assert cumulative == sum(cell.cumulative or 0 for cell in state.super_cells.values())
     hinges = {groups for groups, _ in state.super_cells if len(groups) > 1}
-    links = [worker._states[attribute] for worker in engine.link_workers if attribute in worker._states]
+    links = [
+        worker.states[attribute] for worker in engine.workers.get(LINK, ()) if attribute in worker.states
+    ]
     for graph, known in [(one.graph, one.hinges) for one in graphs] + [
         (one.graph, one.hinges) for one in links
     ]:
         assert len(graph) == len(state.graph)
         assert len(known.panes) <= len(hinges)
-    held = [worker._groups.get(attribute, {}) for worker in engine.detect_workers]
+    held = [worker.states.get(attribute, {}) for worker in engine.workers[DETECT]]
     assert sum(map(len, held)) == len({group for groups, _ in state.super_cells for group in groups})
 
 
@@ -94,12 +97,12 @@ def subgraphs_of(graph: Any) -> dict[bytes, tuple[frozenset[bytes], dict[Any, in
 def check_workers(engine: DistributedEngine) -> None:
     """Check what must be true of repair workers between two micro-batches."""
     seen: dict[str, set[frozenset[bytes]]] = {}
-    for worker in engine.repair_workers:
-        for attribute, graph in worker._graphs.items():
+    for worker in engine.workers[REPAIR]:
+        for attribute, graph in worker.states.items():
             found = {groups for groups, _ in subgraphs_of(graph).values()}
             assert seen.setdefault(attribute, found) == found
             # A graph that is built anew from what was saved is the same.
-            again = type(graph).load(graph.basic, graph.vote, graph.save(worker._types[attribute]))
+            again = type(graph).load(graph.basic, graph.vote, graph.save())
             assert set(again.cells) == set(graph.cells)
             assert set(again.groups) == set(graph.groups)
             assert subgraphs_of(again) == subgraphs_of(graph)
@@ -184,7 +187,7 @@ class LatePair(DistributedPair):
         self.exact = DistributedPair(case, coordination="dr", **topology)
         self.links: list[tuple[str, int]] = []
         self.differences = 0
-        watched = self.exact.engine.coordinator
+        (watched,) = self.exact.engine.workers[COORDINATOR]
 
         def process(envelopes: Iterable[Envelope]) -> list[Envelope]:
             envelopes = list(envelopes)
@@ -219,9 +222,9 @@ class LatePair(DistributedPair):
                 self.differences += 1
                 assert any(linked == attribute and n <= position for linked, n in self.links)
         # What came late has come: from here on both know the same.
-        for one, other in zip(self.engine.repair_workers, self.exact.engine.repair_workers, strict=True):
-            for attribute, graph in one._graphs.items():
-                assert subgraphs_of(graph) == subgraphs_of(other._graphs[attribute])
+        for one, other in zip(self.engine.workers[REPAIR], self.exact.engine.workers[REPAIR], strict=True):
+            for attribute, graph in one.states.items():
+                assert subgraphs_of(graph) == subgraphs_of(other.states[attribute])
 
     def check(self) -> None:
         """Keep the exact engine's rules the same."""
@@ -317,8 +320,7 @@ def test_ir_hears_of_a_link_one_micro_batch_late(coordination: str) -> None:
         case.schema,
         [rule for rule, _ in case.rules],
         window=None,
-        repair_workers=2,
-        coordination=coordination,
+        topology=PaperTopology(1, 2, coordination),
     )
     before = tuples_by_hand((1, 1, None, "x"), (1, None, None, "y"), (1, None, None, "y"))
     engine.process(pa.RecordBatch.from_pylist(before, case.schema))
@@ -345,9 +347,7 @@ def test_equals_the_engine_on_a_stream_like_the_papers(coordination: str) -> Non
         first,
         id="id",
         window=window,
-        coordination=coordination,
-        detect_workers=2,
-        repair_workers=3,
+        topology=PaperTopology(2, 3, coordination),
     )
     sales = pa.Table.from_batches([SalesStream(3).batch(4_000)])
     dirty = spoil(sales, paper_errors(SALES_RULES, 0.1), seed=3).dirty.combine_chunks()
@@ -383,16 +383,16 @@ def test_what_is_refused_changes_nothing() -> None:
         engine.process(batch, [RuleUpdate(3, delete="k"), RuleUpdate(3, promote="g")])
     assert engine.save() == before
     with pytest.raises(ConfigError, match="repair_workers: 0 must be a positive integer"):
-        DistributedEngine(case.schema, repair_workers=0)
+        PaperTopology(repair_workers=0)
     with pytest.raises(ConfigError, match="coordination: 'rw' is unknown; choose one of hinge, basic"):
-        DistributedEngine(case.schema, coordination="rw")
+        PaperTopology(coordination="rw")
 
 
 def test_only_the_best_candidates_travel_if_asked() -> None:
     """With `top`, each worker proposes its best candidates; totals stay exact."""
     case = by_hand("bleach", None, fill=False)
     engine = DistributedEngine(
-        case.schema, [rule for rule, _ in case.rules], window=None, repair_workers=2, top=1
+        case.schema, [rule for rule, _ in case.rules], window=None, topology=PaperTopology(top=1)
     )
     values = ["x", "x", "x", "x", "y", "z", "z"]
     batch = pa.RecordBatch.from_pylist(tuples_by_hand(*((1, None, None, v) for v in values)), case.schema)
@@ -418,4 +418,6 @@ def test_coordination_messages(coordination: str, received: int, sent: int) -> N
         (None, 1, None, "y"),  # g enters with an old cell that is in the graph through k
     )
     engine.process(pa.RecordBatch.from_pylist(batch, pair.case.schema))
-    assert (engine.coordinator.received, engine.coordinator.sent) == (received, sent)
+    assert engine.coordination_messages == received + sent
+    for coordinator in engine.workers.get(COORDINATOR, ()):
+        assert (coordinator.received, coordinator.sent) == (received, sent)

@@ -107,7 +107,7 @@ def test_a_worker_is_killed_and_replaced(tmp_path: Path) -> None:
     archive that was shipped to them.
     """
     fused = CrashRun(tmp_path / "fused", n_files=6)
-    paper = CrashRun(tmp_path / "paper", n_files=4, topology="paper", repair_workers=2)
+    paper = CrashRun(tmp_path / "paper", n_files=4, paper={"repair_workers": 2})
     job = Job(tmp_path, fused, paper)
     with job.cluster as cluster:
         cluster.add(1)
@@ -125,7 +125,7 @@ def test_a_worker_is_killed_and_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not NIGHTLY, reason="nightly: each takes a minute")
-@pytest.mark.parametrize("options", [{"lanes": 2}, {"topology": "paper", "repair_workers": 2}])
+@pytest.mark.parametrize("options", [{"lanes": 2}, {"paper": {"repair_workers": 2}}])
 @pytest.mark.parametrize("victim", [1, 2])
 def test_a_worker_with_some_of_the_state_is_killed(
     tmp_path: Path, options: dict[str, Any], victim: int

@@ -96,7 +96,7 @@ def test_killed_twice_at_the_same_micro_batch(tmp_path: Path) -> None:
 
 def test_workers_of_the_papers_topology_are_killed(tmp_path: Path) -> None:
     """After a SIGKILL when some workers have stored their state and others have not, nothing is different."""
-    run = CrashRun(tmp_path, n_files=6, topology="paper", coordination="dr")
+    run = CrashRun(tmp_path, n_files=6, paper={"coordination": "dr"})
     run.kill_at("repair:3")
     run.finish()
 
@@ -108,7 +108,7 @@ def test_a_killed_worker_of_the_papers_topology_goes_on(
     tmp_path: Path, coordination: str, place: str
 ) -> None:
     """After a SIGKILL at this place a restart gives the output of an undisturbed run."""
-    run = CrashRun(tmp_path, topology="paper", coordination=coordination)
+    run = CrashRun(tmp_path, paper={"coordination": coordination})
     run.kill_at(place)
     run.finish()
 

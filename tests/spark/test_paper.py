@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import sparkbleach
-from sparkbleach import ConfigError, RuleError, Window, clean, read_control
+from sparkbleach import ConfigError, PaperTopology, RuleError, Window, clean, read_control
 from tests.support.controlled_stream import FILE_TUPLES, TABLE, ControlledStream, same_times
 from tests.support.queries import by_id, run_query
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
@@ -33,13 +33,13 @@ def two_partitions(spark: SparkSession) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "partitions", "updates", "options"),
+    ("sizes", "partitions", "updates", "topology", "options"),
     [
-        ([250, 1, 349], 2, UPDATES, {"repair_workers": 3}),
-        ([300, 300], 1, UPDATES, {"coordination": "basic", "detect_workers": 1}),
-        ([200, 400], 2, (), {"coordination": "dr", "windowing": "basic", "window": Window(150, 50)}),
-        ([599, 1], 3, (), {"coordination": "ir", "repair_workers": 1, "window": None}),
-        ([300, 300], 2, UPDATES, {"coordination": "dr", "repair": "vote"}),
+        ([250, 1, 349], 2, UPDATES, PaperTopology(repair_workers=3), {}),
+        ([300, 300], 1, UPDATES, PaperTopology(1, 2, "basic"), {}),
+        ([200, 400], 2, (), PaperTopology(2, 2, "dr"), {"windowing": "basic", "window": Window(150, 50)}),
+        ([599, 1], 3, (), PaperTopology(2, 1, "ir"), {"window": None}),
+        ([300, 300], 2, UPDATES, PaperTopology(2, 2, "dr"), {"repair": "vote"}),
     ],
 )
 def test_a_stream_is_cleaned_as_by_the_engine(
@@ -49,10 +49,11 @@ def test_a_stream_is_cleaned_as_by_the_engine(
     sizes: list[int],
     partitions: int,
     updates: Any,
+    topology: PaperTopology,
     options: dict[str, Any],
 ) -> None:
     """However the work is spread and the stream is cut, rows and audit are the engine's."""
-    table = tuples(600, seed=len(options))
+    table = tuples(600, seed=topology.repair_workers)
     write_files(table, tmp_path / "in", sizes)
     df = stream(tmp_path / "in").repartition(partitions)
     given = {"window": WINDOW, **options}
@@ -63,11 +64,9 @@ def test_a_stream_is_cleaned_as_by_the_engine(
         order_by="id",
         egress_partitions=partitions,
         rule_updates=updates,
-        topology="paper",
+        topology=topology,
         **given,
     )
-    for option in ("coordination", "detect_workers", "repair_workers"):
-        given.pop(option, None)
     expected = cleaned_by_engine(table, updates, **given)
     assert by_id(run_query(cleaned, tmp_path / "checkpoint")) == expected
     assert len(expected[1]) > 100
@@ -79,9 +78,10 @@ def test_a_restart_goes_on_with_the_state(tmp_path: Path, stream: Callable[..., 
     write_files(table.slice(0, 200), tmp_path / "in", [200])
     rows: list[Any] = []
 
-    def go_on(rules: list[Any], **options: Any) -> None:
-        given = {"window": WINDOW, "topology": "paper", "coordination": "dr", "snapshot_bytes": 1, **options}
-        cleaned = clean(stream(tmp_path / "in"), rules, id="id", **given)
+    def go_on(rules: list[Any], coordination: str = "dr") -> None:
+        topology = PaperTopology(coordination=coordination)
+        source = stream(tmp_path / "in")
+        cleaned = clean(source, rules, id="id", window=WINDOW, topology=topology, snapshot_bytes=1)
         run_query(cleaned, tmp_path / "checkpoint", rows)
 
     go_on(RULES)
@@ -142,7 +142,9 @@ def test_rows_are_set_aside_and_progress_is_reported(tmp_path: Path, spark: Spar
     rows = [(1, "z", "Paris"), (None, "z", "Lyon"), (2, "z", "Paris"), (3, "z", "Rome")]
     spark.createDataFrame(rows, ddl).coalesce(1).write.parquet(str(tmp_path / "in"))
     df = spark.readStream.schema(ddl).parquet(str(tmp_path / "in"))
-    cleaned = clean(df, ["r: zip -> city"], id="id", quarantine=True, topology="paper", coordination="basic")
+    cleaned = clean(
+        df, ["r: zip -> city"], id="id", quarantine=True, topology=PaperTopology(coordination="basic")
+    )
     found: list[Any] = []
     query = (
         cleaned.writeStream.foreachBatch(lambda batch, _: found.extend(batch.collect()))
@@ -170,12 +172,12 @@ def test_wrong_options_are_refused(
     df = stream(tmp_path / "in")
     with pytest.raises(ConfigError, match="topology: 'star' is unknown; choose one of fused, paper"):
         clean(df, RULES, id="id", topology="star")
-    with pytest.raises(ConfigError, match="repair_workers: it is for the paper's topology"):
-        clean(df, RULES, id="id", repair_workers=2)
+    with pytest.raises(ConfigError, match="topology: must be 'fused', 'paper' or a PaperTopology, not int"):
+        clean(df, RULES, id="id", topology=2)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="lanes: they are for the fused topology"):
         clean(df, RULES, id="id", topology="paper", lanes=2)
-    with pytest.raises(ConfigError, match="detect_workers: 0 is not a number"):
-        clean(df, RULES, id="id", topology="paper", detect_workers=0)
+    with pytest.raises(ConfigError, match="detect_workers: 0 must be a positive integer"):
+        clean(df, RULES, id="id", topology=PaperTopology(detect_workers=0))
     with pytest.raises(ConfigError, match="topology: 'paper' is for streaming DataFrames"):
         clean(spark.createDataFrame([], DDL), RULES, id="id", topology="paper")
     shadow = {"id": "s", "lhs": ["day"], "rhs": "city", "mode": "shadow"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Window
 from sparkbleach.control.outcome import Outcome
+from sparkbleach.paper.stages import AGGREGATOR, Stages
 from sparkbleach.paper.topology import PaperTopology
 from sparkbleach.spark import replica as replica_module
 from sparkbleach.spark.ingress import ArrowFunction
 from sparkbleach.spark.lanes import spread_keys
-from sparkbleach.spark.paper.aggregate import AggregatorOperator
-from sparkbleach.spark.paper.route import coordinator, egress_router, ingress_router
-from sparkbleach.spark.paper.rows import DETECT, LINK, REPAIR, Row, batch_of, frame_of
-from sparkbleach.spark.paper.sequence import SequencerOperator
-from sparkbleach.spark.paper.work import WorkerOperator
+from sparkbleach.spark.paper.chain import plan_stages, stateful_operator
+from sparkbleach.spark.paper.router import router_function
+from sparkbleach.spark.paper.rows import Row, batch_of, frame_of
+from sparkbleach.spark.paper.sequencer import SequencerOperator
 from tests.support.cases import SPARK_TYPES, Case, as_live, cases
 from tests.support.lane_stream import LaneStream
 from tests.support.profiles import one_in
@@ -32,19 +32,7 @@ from tests.support.store import Store
 pytestmark = pytest.mark.usefixtures("new_worker")
 
 
-class Value:
-    """A value state."""
-
-    def __init__(self, stores: Stores) -> None:
-        self.stores = stores
-
-    def get(self) -> tuple[str] | None:
-        """Return the value."""
-        return self.stores.counts
-
-    def update(self, value: tuple[str]) -> None:
-        """Set the value."""
-        self.stores.counts = value
+SEQUENCER = "sequencer"
 
 
 class Stores:
@@ -61,9 +49,33 @@ class Stores:
         stores.counts = self.counts
         return stores
 
-    def state(self, stage: str, worker: int) -> Any:
-        """Return the state of a worker."""
-        return self.workers.setdefault((stage, worker), Store()).state
+    def store(self, stage: str, worker: int) -> Store:
+        """Return the store of a worker."""
+        return self.workers.setdefault((stage, worker), Store())
+
+
+class Handle:
+    """What Spark gives an operator to declare its state, for one worker."""
+
+    def __init__(self, stores: Stores, stage: str, worker: int) -> None:
+        self.stores = stores
+        self.worker = (stage, worker)
+
+    def getMapState(self, *_: Any) -> Any:  # noqa: N802
+        """Return the map state of the worker."""
+        return self.stores.store(*self.worker).entries
+
+    def getValueState(self, *_: Any) -> Handle:  # noqa: N802
+        """Return the value state of the aggregator."""
+        return self
+
+    def get(self) -> tuple[str] | None:
+        """Return the value."""
+        return self.stores.counts
+
+    def update(self, value: tuple[str]) -> None:
+        """Set the value."""
+        self.stores.counts = value
 
 
 class PaperStream(LaneStream):
@@ -74,8 +86,7 @@ class PaperStream(LaneStream):
         steps = [("add", as_live(*step[1])) if step[0] == "add" else step for step in case.steps]
         super().__init__(replace(case, rules=rules, steps=steps), seed, by_order, control, 1)
         self.steps = steps
-        self.topology = PaperTopology(self.plan.window, case.windowing, case.repair, **spread)
-        self.plan = replace(self.plan, paper=self.topology)
+        self.plan = replace(self.plan, paper=PaperTopology(**spread))
         self.stores = [Stores()]
 
     def process(
@@ -84,25 +95,21 @@ class PaperStream(LaneStream):
         number: int,  # noqa: ARG002 -- there is one chain
     ) -> tuple[list[pa.Buffer | None], list[Outcome]]:
         """Have all stages read what was sent."""
-        topology = self.topology
-        rows = self.sequenced(cells)
-        rows = self.routed(rows, ingress_router(self.plan, topology))
-        rows = self.worked(rows, DETECT)
-        rows = self.routed(rows, egress_router(topology))
-        if topology.link_workers:
-            rows = self.worked(rows, LINK)
-            rows = self.routed(rows, coordinator(topology))
-        rows = self.worked(rows, REPAIR)
-        aggregator = AggregatorOperator(self.plan)
-        aggregator.counts = Value(self.stores[0])
-        sent = _all(aggregator.handleInputRows((0,), iter([frame_of(rows)]), None))  # type: ignore[arg-type]
+        stages = plan_stages(self.plan)
+        rows = self.sequenced(cells, stages)
+        for name in stages:
+            if stateful_operator(self.plan, stages, name) is None:
+                rows = self.routed(rows, router_function(self.plan, stages, name))
+            elif name != AGGREGATOR:
+                rows = [Row(**row) for row in self.worked(rows, stages, name)]
+        sent = sorted(self.worked(rows, stages, AGGREGATOR), key=lambda row: row["number"])
         messages = [row for row in sent if row["cells"] is not None]
         assert [row["cells"] for row in messages] == cells
         outcomes = [Outcome.from_json(row["control"]) for row in sent if row["cells"] is None]
         outcomes.sort(key=lambda outcome: outcome.index)
         return [row["repairs"] and pa.py_buffer(row["repairs"]) for row in messages], outcomes
 
-    def sequenced(self, cells: list[bytes]) -> list[Row]:
+    def sequenced(self, cells: list[bytes], stages: Stages) -> list[Row]:
         """Return what the sequencer sends."""
         blobs: list[dict[str, Any]] = [
             {"partition": 0, "sequence": n, "cells": one, "rest": None, "quarantined": None}
@@ -111,9 +118,8 @@ class PaperStream(LaneStream):
         records = [{"cells": None, "number": number, "control": text} for number, text in self.records]
         came = pd.DataFrame([*blobs, *records]).astype(object)
         came = came.where(came.notna(), None)
-        operator = SequencerOperator(self.plan, self.topology)
-        operator.state = self.stores[0].state("sequencer", 0)
-        return self.shuffled(operator.handleInputRows((0,), iter([came]), None))  # type: ignore[arg-type]
+        operator = SequencerOperator(self.plan, stages)
+        return [Row(**row) for row in self.run_worker(operator, SEQUENCER, 0, 0, came)]
 
     def routed(self, rows: list[Row], stage: ArrowFunction) -> list[Row]:
         """Send rows through a stage without state, in two partitions."""
@@ -124,31 +130,28 @@ class PaperStream(LaneStream):
         self.random.shuffle(sent)
         return sent
 
-    def worked(self, rows: list[Row], stage: str) -> list[Row]:
+    def worked(self, rows: list[Row], stages: Stages, name: str) -> list[dict[str, Any]]:
         """Send rows through the workers of a stage."""
-        sent: list[Row] = []
-        n = self.topology.detect_workers if stage == DETECT else self.topology.repair_workers
-        for number in range(n):
-            operator = WorkerOperator(stage, n, self.topology, self.plan.snapshot_bytes)
-            operator.state = self.stores[0].state(stage, number)
-            key = (spread_keys(n)[number],)
-            mine = [row for row in rows if row.worker % n == number]
-            sent += self.shuffled(operator.handleInputRows(key, iter([frame_of(mine)]), None))  # type: ignore[arg-type]
+        sent: list[dict[str, Any]] = []
+        keys = spread_keys(stages[name].workers)
+        for number, key in enumerate(keys):
+            operator = stateful_operator(self.plan, stages, name)
+            mine = [row for row in rows if row.worker % len(keys) == number]
+            sent += self.run_worker(operator, name, number, key, frame_of(mine))
         return sent
 
-    def shuffled(self, frames: Iterator[pd.DataFrame]) -> list[Row]:
-        """Return rows in any order."""
-        rows = [Row(**row) for row in _all(frames)]
-        self.random.shuffle(rows)
-        return rows
-
-
-def _all(frames: Iterator[pd.DataFrame]) -> list[dict[str, Any]]:
-    return [
-        {name: None if value is None else value for name, value in row.items()}
-        for frame in frames
-        for row in frame.astype(object).to_dict("records")
-    ]
+    def run_worker(
+        self, operator: Any, stage: str, number: int, key: int, rows: pd.DataFrame
+    ) -> list[dict[str, Any]]:
+        """Return what a worker sends, in any order."""
+        operator.init(Handle(self.stores[0], stage, number))
+        sent = [
+            row
+            for frame in operator.handleInputRows((key,), iter([rows]), None)
+            for row in frame.astype(object).to_dict("records")
+        ]
+        self.random.shuffle(sent)
+        return sent
 
 
 def spreads(choice: Callable[..., Any] = st.fixed_dictionaries) -> Any:
@@ -178,10 +181,22 @@ def test_the_stages_give_what_the_engine_gives(
     [
         ({"window": Window(6, 2)}, "window: the checkpoint was made with 4 tuples sliding by 2, not with 6"),
         ({"repair": "vote"}, "repair: the checkpoint was made with 'class', not with 'vote'"),
-        ({"detect_workers": 1}, "detect_workers: the checkpoint was made with 2, not with 1; go on with 2"),
-        ({"repair_workers": 3}, "repair_workers: the checkpoint was made with 2, not with 3"),
-        ({"coordination": "ir"}, "coordination: the checkpoint was made with 'hinge', not with 'ir'"),
-        ({"top": 3}, "top: the checkpoint was made with no top, not with 3; go on with no top, or begin"),
+        (
+            {"paper": PaperTopology(detect_workers=1)},
+            "detect_workers: the checkpoint was made with 2, not with 1; go on with 2",
+        ),
+        (
+            {"paper": PaperTopology(repair_workers=3)},
+            "repair_workers: the checkpoint was made with 2, not with 3",
+        ),
+        (
+            {"paper": PaperTopology(coordination="ir")},
+            "coordination: the checkpoint was made with 'hinge', not with 'ir'",
+        ),
+        (
+            {"paper": PaperTopology(top=3)},
+            "top: the checkpoint was made with no top, not with 3; go on with no top, or begin",
+        ),
     ],
 )
 def test_what_the_state_depends_on_cannot_change(options: dict[str, Any], error: str) -> None:
@@ -190,9 +205,8 @@ def test_what_the_state_depends_on_cannot_change(options: dict[str, Any], error:
     stream = PaperStream(Case(types, [], (4, 2), "bleach", "class", []), 0, by_order=False, control=False)
     stream.tuples([dict.fromkeys("nabcde")])
     before = stream.stores[0].copy()
-    stream.topology = replace(stream.topology, **options)
-    changed = {name: value for name, value in options.items() if name in ("window", "repair")}
-    stream.plan = replace(stream.plan, paper=stream.topology, **changed)
+    stream.plan = replace(stream.plan, **options)
     with pytest.raises(ConfigError, match=error):
         stream.run([dict.fromkeys("nabcde")])
-    assert stream.stores[0].state("sequencer", 0).read_head() == before.state("sequencer", 0).read_head()
+    after = stream.stores[0].store(SEQUENCER, 0)
+    assert after.state.read_head() == before.store(SEQUENCER, 0).state.read_head()

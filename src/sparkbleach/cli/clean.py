@@ -221,12 +221,15 @@ def clean(
                 places, log, input_format, schema, multiline, order_by, files_per_batch, output_format, follow
             )
         tasks, spread = lanes, str(topology)
-        if topology == options.Topology.paper:
-            tasks = max(
-                detect_workers or PaperTopology.detect_workers,
-                repair_workers or PaperTopology.repair_workers,
-            )
-            spread += f", {coordination or PaperTopology.coordination}"
+        spread_by = options.make_topology(
+            topology,
+            detect_workers=detect_workers,
+            repair_workers=repair_workers,
+            coordination=coordination,
+        )
+        if isinstance(spread_by, PaperTopology):
+            tasks = max(spread_by.detect_workers, spread_by.repair_workers)
+            spread += f", {spread_by.coordination}"
         settings = {**route.settings(), PARTITIONS: str(tasks)}
         with spark_session(master, debug=debug, settings=settings) as session:
             remembered = Checkpoint(session, route.checkpoint)
@@ -251,10 +254,7 @@ def clean(
                 quarantine=True,
                 egress_partitions=opened.egress_partitions,
                 lanes=placement.to_lists(),
-                topology=str(topology),
-                detect_workers=detect_workers,
-                repair_workers=repair_workers,
-                coordination=None if coordination is None else str(coordination),
+                topology=spread_by,
             )
             writer = opened.make_writer()
             to_remember = replace(opened.memory, lanes=placement.to_lists(), topology=spread)

@@ -6,12 +6,13 @@ import json
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..config import DEFAULT_WINDOW, Window
 from ..errors import ConfigError, RuleError
+from ..paper.topology import PaperTopology
 from ..rules.update import RuleUpdate
 
 _INPUT = "Input"
@@ -322,3 +323,20 @@ def updates_of(path: Path | None) -> list[RuleUpdate]:
 def absolute(path: str) -> str:
     """Return a path that means the same in every process; one with a scheme (hdfs://) already does."""
     return path if "://" in path else os.path.abspath(path)
+
+
+def make_topology(topology: Topology, **given: int | str | None) -> str | PaperTopology:
+    """Return the topology that `clean` takes.
+
+    Raises:
+        ConfigError: If an option of the paper's topology is given with the fused one, or is wrong.
+    """
+    options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+    if topology == Topology.paper:
+        return PaperTopology(**options)
+    for option in options:
+        raise ConfigError(
+            f"{option}: it is for the paper's topology, this is the fused one; "
+            "leave it out, or give --topology paper"
+        )
+    return str(topology)

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ..config import Window
-from ..paper.topology import COORDINATIONS
+from ..paper.topology import COORDINATIONS, PaperTopology
 from ..spark.clean import clean
 from ..spark.settings import PARTITIONS
 from .laboratory import SIX_RULES
@@ -44,13 +44,8 @@ class Way:
 
 def paper_way(coordination: str) -> Way:
     """Return the paper's topology with a mechanism of coordination."""
-    options = {
-        "topology": "paper",
-        "detect_workers": WORKERS,
-        "repair_workers": WORKERS,
-        "coordination": coordination,
-    }
-    return Way(f"paper, {coordination}", WORKERS, options)
+    topology = PaperTopology(WORKERS, WORKERS, coordination)
+    return Way(f"paper, {coordination}", WORKERS, {"topology": topology})
 
 
 WAYS = (

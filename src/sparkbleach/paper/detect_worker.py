@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -28,10 +27,10 @@ from .messages import (
     rows,
     serial_bytes,
 )
+from .worker import Saved, StatefulWorker
 
 _STATE = pa.schema(
     [
-        ("attribute", pa.string()),
         ("group", pa.binary(KEY_BYTES)),
         ("value", pa.binary(16)),
         ("newest", pa.int64()),
@@ -65,54 +64,48 @@ class History:
     hinges: dict[bytes, int] = field(default_factory=dict)
 
 
-class DetectWorker:
-    """Detect violations in the groups that fall to this worker.
+class DetectWorker(StatefulWorker[dict[bytes, History]]):
+    """Detect violations in the groups that fall to this worker; the state is its groups by key.
 
     Args:
         window: The window.
         windowing: `bleach` or `basic`.
-        tell_hinges: Whether to tell the repair workers what the cells of a group are hinged to (RW-hinge).
+        sends_hinges: Whether repair workers get the hinges of a group that enters the graph (RW-hinge).
     """
 
-    def __init__(self, window: Window | None, windowing: str, tell_hinges: bool) -> None:
-        self.window = window
-        self.windowing = windowing
-        self.tell_hinges = tell_hinges
-        #: by attribute and group
-        self._groups: dict[str, dict[bytes, History]] = {}
+    def __init__(self, window: Window | None, windowing: str, sends_hinges: bool) -> None:
+        super().__init__(window, windowing)
+        self.sends_hinges = sends_hinges
 
-    def process(self, envelopes: Iterable[Envelope]) -> list[Envelope]:
-        """Look at the sub-tuples of a micro-batch."""
-        inbox = Inbox(envelopes)
-        segments = list(inbox.clock.segments(self.window))
-        sent: list[Envelope] = []
-        for attribute in sorted({*inbox.attributes, *self._groups}):
-            groups = self._groups.setdefault(attribute, {})
-            sub_tuples = inbox.get(SUB_TUPLES, attribute)
-            cursor = Cursor(sub_tuples, "position", "group", "hinged", "value", "groups")
-            verdicts: list[int] = []
-            removed: list[tuple[int, bytes]] = []
-            hinges: list[tuple[int, bytes, int]] = []
-            for segment in segments:
-                for serial in segment.deleted:
-                    _delete_rule(groups, serial)
-                if segment.slides:
-                    removed += [(segment.first, key) for key in self._slide(groups, segment.start)]
-                verdicts += self._detect(groups, segment, cursor, hinges)
-            if not groups:
-                del self._groups[attribute]
-            for kind, found in ((REMOVED, removed), (LINKS, hinges)):
-                if found:
-                    schema = SCHEMAS[kind]
-                    sent.append(Envelope(kind, 0, attribute, rows(schema.names, found, schema)))
-            if sub_tuples is not None:
-                arrays = [
-                    sub_tuples.column("position"),
-                    sub_tuples.column("place"),
-                    pa.array(verdicts, pa.uint8()),
-                ]
-                batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMAS[VERDICTS])
-                sent.append(Envelope(VERDICTS, 0, attribute, batch))
+    def process_attribute(self, attribute: str, inbox: Inbox, segments: list[Segment]) -> list[Envelope]:
+        """Give each sub-tuple about an attribute its verdict."""
+        groups = self.states.setdefault(attribute, {})
+        sub_tuples = inbox.get(SUB_TUPLES, attribute)
+        cursor = Cursor(sub_tuples, "position", "group", "hinged", "value", "groups")
+        verdicts: list[int] = []
+        removed: list[tuple[int, bytes]] = []
+        hinges: list[tuple[int, bytes, int]] = []
+        for segment in segments:
+            for serial in segment.deleted:
+                _delete_rule(groups, serial)
+            if segment.slides:
+                removed += [(segment.first, key) for key in self._slide(groups, segment.start)]
+            verdicts += self._detect(groups, segment, cursor, hinges)
+        if not groups:
+            del self.states[attribute]
+        sent = []
+        for kind, found in ((REMOVED, removed), (LINKS, hinges)):
+            if found:
+                schema = SCHEMAS[kind]
+                sent.append(Envelope(kind, 0, attribute, rows(schema.names, found, schema)))
+        if sub_tuples is not None:
+            arrays = [
+                sub_tuples.column("position"),
+                sub_tuples.column("place"),
+                pa.array(verdicts, pa.uint8()),
+            ]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMAS[VERDICTS])
+            sent.append(Envelope(VERDICTS, 0, attribute, batch))
         return sent
 
     def _detect(
@@ -149,7 +142,7 @@ class DetectWorker:
             if verdict == VIOLATED:
                 verdict |= IN_GRAPH | ENTERS
                 history.in_graph = True
-                hinges += [(position, told, at) for told, at in history.hinges.items()]
+                hinges += [(position, hinge, at) for hinge, at in history.hinges.items()]
             if siblings and value is not None and history.hinges.get(siblings) != pane:
                 history.hinges[siblings] = pane
                 if verdict & IN_GRAPH:
@@ -159,24 +152,22 @@ class DetectWorker:
 
     def _slide(self, groups: dict[bytes, History], start: int) -> list[bytes]:
         """Forget groups without a cell in the window; return those that repair workers may know."""
-        bleach = self.windowing == "bleach"
-        told = []
+        known = []
         for key in [key for key, history in groups.items() if history.newest < start]:
             history = groups.pop(key)
             # With basic windowing no super cell outlives the cells of one of its groups.
-            if history.in_graph or (bleach and history.hinged):
-                told.append(key)
-        if self.tell_hinges:
+            if history.in_graph or (history.hinged and not self.basic):
+                known.append(key)
+        if self.sends_hinges:
             for history in groups.values():
                 for expired in [hinge for hinge, pane in history.hinges.items() if pane < start]:
                     del history.hinges[expired]
-        return told
+        return known
 
-    def save(self) -> dict[str, pa.RecordBatch]:
-        """Return all state, as record batches by name."""
+    def save_state(self, state: dict[bytes, History]) -> Saved:
+        """Return the groups."""
         found = [
             (
-                attribute,
                 key,
                 history.value,
                 history.newest,
@@ -186,21 +177,17 @@ class DetectWorker:
                 list(history.hinges),
                 list(history.hinges.values()),
             )
-            for attribute, groups in self._groups.items()
-            for key, history in groups.items()
+            for key, history in state.items()
         ]
         return {"groups": rows(_STATE.names, found, _STATE)}
 
-    def load(self, saved: dict[str, pa.RecordBatch]) -> None:
-        """Put saved state in place of this one."""
-        self._groups = {}
-        columns = map(listed, saved["groups"].columns)
-        for attribute, key, value, newest, other, in_graph, hinged, hinges, panes in zip(
-            *columns, strict=True
-        ):
-            known = dict(zip(hinges, panes, strict=True))
-            history = History(value, newest, other, in_graph, hinged, known)
-            self._groups.setdefault(attribute, {})[key] = history
+    def load_state(self, saved: Saved) -> dict[bytes, History]:
+        """Return the groups as they were saved."""
+        found = {}
+        for key, *history, hinges, panes in zip(*map(listed, saved["groups"].columns), strict=True):
+            found[key] = History(*history)
+            found[key].hinges = dict(zip(hinges, panes, strict=True))
+        return found
 
 
 def _delete_rule(groups: dict[bytes, History], serial: int) -> None:

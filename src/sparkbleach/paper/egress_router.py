@@ -35,13 +35,14 @@ class EgressRouter:
     """Send cells to the repair workers that hold them; violations and links to all.
 
     Args:
-        repair_workers: How many there are; the tuple at position n is held by worker n modulo that.
-        tell_hinges: Whether detect workers say which links are news (RW-hinge), or all links are sent to all.
+        repair_workers: The number of repair workers; the tuple at position n is held by worker n modulo that.
+        sends_hinges: Whether detect workers say which links are news (RW-hinge); if not, all repair workers
+            get all links.
     """
 
-    def __init__(self, repair_workers: int, tell_hinges: bool) -> None:
+    def __init__(self, repair_workers: int, sends_hinges: bool) -> None:
         self.repair_workers = repair_workers
-        self.tell_hinges = tell_hinges
+        self.sends_hinges = sends_hinges
         #: cells so far, and how often they were sent to a repair worker
         self.received = 0
         self.sent = 0
@@ -75,7 +76,7 @@ class EgressRouter:
             told[starts[row] + verdicts.column("place").to_numpy()] = verdicts.column("verdict").to_numpy()
         stored = value.is_valid().to_numpy(zero_copy_only=False)
         violated = _any(told & VIOLATED, starts)
-        if self.tell_hinges:
+        if self.sends_hinges:
             everywhere = violated | _any(told & NEWS, starts)
         else:
             linked = np.add.reduceat(told & IN_GRAPH, starts[:-1], dtype=np.int64) > 1

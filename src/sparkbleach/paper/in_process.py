@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..config import DEFAULT_WINDOW, Window
+from ..config import DEFAULT_WINDOW, Window, check_repair, check_windowing
 from ..engine.apply import AppliedRules, apply_active_rules
 from ..engine.audit import audit_batch, audit_schema, replace_cells
 from ..errors import RuleError, SchemaError, SparkbleachError
 from ..rules.active import ActiveRules
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate
-from .aggregator import Aggregator
-from .messages import CELLS, CLAIMS, CLOCK, LINKS, REMOVED, SUB_TUPLES, TUPLES, Clock, Envelope, read, written
+from .messages import Clock, Envelope, read, written
 from .sequencer import Sequencer
+from .stages import COORDINATOR, END, Stage, clock_ticks, declare_stages, paused_garbage_collector
 from .tally import Tally
-from .topology import PaperTopology, Worker, uncollected
-
-Saved = dict[str, pa.RecordBatch]
+from .topology import PaperTopology
+from .worker import Saved, StatefulWorker
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,10 @@ class DistributedEngine:
         window: The window that bounds the state; None keeps everything.
         windowing: `bleach` or `basic`.
         repair: `class` or `vote`.
-        detect_workers: Over how many the groups are spread.
-        repair_workers: Over how many the cells are spread.
-        coordination: How repair workers learn of each other's links: `hinge` (with the violations), `basic`,
-            `dr` (from a coordinator), or `ir` (likewise, but a micro-batch late).
-        top: How many candidates a repair worker proposes; None for all, which is exact.
+        topology: How the work is spread.
+
+    Attributes:
+        workers: By stage: its routers or workers.
 
     Raises:
         RuleError: If a rule is wrong or does not fit the schema.
@@ -73,22 +73,17 @@ class DistributedEngine:
         window: Window | None = DEFAULT_WINDOW,
         windowing: str = "bleach",
         repair: str = "class",
-        detect_workers: int = 1,
-        repair_workers: int = 1,
-        coordination: str = "hinge",
-        top: int | None = None,
+        topology: PaperTopology = PaperTopology(),  # noqa: B008 -- it is frozen
     ) -> None:
-        topology = PaperTopology(window, windowing, repair, detect_workers, repair_workers, coordination, top)
+        check_windowing(windowing)
+        check_repair(repair)
         self.schema = schema
         self.id = id
         self.sequencer = Sequencer(ActiveRules(schema, rules, id))
-        self.ingress_router = topology.ingress_router()
-        self.detect_workers = [topology.detect_worker() for _ in range(detect_workers)]
-        self.egress_router = topology.egress_router()
-        self.link_workers = [topology.link_worker() for _ in range(topology.link_workers)]
-        self.coordinator = topology.coordinator()
-        self.repair_workers = [topology.repair_worker() for _ in range(repair_workers)]
-        self.aggregator = Aggregator()
+        self.stages = declare_stages(topology, window, windowing, repair)
+        self.workers: dict[str, list[Any]] = {
+            name: [stage.make() for _ in range(stage.workers)] for name, stage in self.stages.items()
+        }
         self._tally = Tally()
         self._audit_schema = audit_schema(pa.int64() if id is None else schema.field(id).type)
 
@@ -116,6 +111,11 @@ class DistributedEngine:
     def repairs(self) -> dict[str, int]:
         """By active rule: how many of the cells that violated it were changed."""
         return self._tally.repairs(self.sequencer.rule_set)
+
+    @property
+    def coordination_messages(self) -> int:
+        """The proposals of link workers and the decisions of the coordinator, for one cell each."""
+        return sum(coordinator.messages for coordinator in self.workers.get(COORDINATOR, ()))
 
     def add_rule(self, rule: Rule) -> None:
         """Add a rule: it is in force from the next tuple on, and begins with no groups.
@@ -156,7 +156,7 @@ class DistributedEngine:
             self.sequencer = before
             raise
         # Nothing that can fail on a bad batch or update comes after this line.
-        with uncollected():
+        with paused_garbage_collector():
             decisions = self._run(parts, self.sequencer.tick())
         clean, audit = zip(*(self._finish(part, decisions) for part in parts), strict=True)
         return pa.concat_batches(clean), pa.concat_batches(audit)
@@ -192,37 +192,26 @@ class DistributedEngine:
 
     def _run(self, parts: Sequence[Part], clock: Clock) -> dict[str, pa.RecordBatch]:
         """Send a micro-batch through all stages; return the decisions by attribute."""
+        inboxes: defaultdict[tuple[str, int], list[Envelope]] = defaultdict(list)
+        for name, tick in clock_ticks(self.stages, clock):
+            inboxes[name, tick.to].append(tick)
 
-        def ticks(n: int) -> list[Envelope]:
-            return [Envelope(CLOCK, worker, "", clock.batch()) for worker in range(n)]
+        def post(stage: Stage, envelopes: Iterable[Envelope]) -> None:
+            for envelope in through_bytes(envelopes):
+                inboxes[stage.sends[envelope.kind], envelope.to].append(envelope)
 
-        routed = ticks(len(self.detect_workers))
+        ingress, *others = self.stages.values()
         for part in parts:
-            routed += self.ingress_router.process(part.applied, part.positions)
-        routed = carried(routed)
-        told = [
-            message
-            for number, worker in enumerate(self.detect_workers)
-            for message in worker.process(to(number, routed, CLOCK, SUB_TUPLES))
-        ]
-        broadcast = carried(
-            self.egress_router.process([*to(0, routed, TUPLES), *carried(told)])
-            + ticks(len(self.repair_workers))
-        )
-        if self.link_workers:
-            merges = [
-                message
-                for number, worker in enumerate(self.link_workers)
-                for message in worker.process(to(number, broadcast, CLOCK, CELLS, REMOVED))
-            ]
-            broadcast += carried(self.coordinator.process(carried(merges)))
-        proposals = [
-            message
-            for number, worker in enumerate(self.repair_workers)
-            for message in worker.process(to(number, broadcast, CLOCK, CELLS, REMOVED, LINKS))
-        ]
-        decided = self.aggregator.process([*to(0, broadcast, CLAIMS), *carried(proposals)])
-        return {message.attribute: message.batch for message in carried(decided)}
+            for router in self.workers[ingress.name]:
+                post(ingress, router.process(part.applied, part.positions))
+        for stage in others:
+            for number, worker in enumerate(self.workers[stage.name]):
+                received = inboxes.pop((stage.name, number), [])
+                for envelope in received:
+                    if envelope.kind in stage.forwards:
+                        inboxes[stage.forwards[envelope.kind], number].append(envelope)
+                post(stage, worker.process(received))
+        return {envelope.attribute: envelope.batch for envelope in inboxes[END, 0]}
 
     def _finish(
         self, part: Part, decisions: dict[str, pa.RecordBatch]
@@ -249,20 +238,15 @@ class DistributedEngine:
         for name, worker in self._stateful().items():
             worker.load(saved[name])
 
-    def _stateful(self) -> dict[str, Worker]:
-        stages: dict[str, Sequence[Worker]] = {
-            "detect": self.detect_workers,
-            "link": self.link_workers,
-            "repair": self.repair_workers,
+    def _stateful(self) -> dict[str, StatefulWorker[Any]]:
+        return {
+            f"{stage.name} {number}": worker
+            for stage in self.stages.values()
+            if stage.has_state
+            for number, worker in enumerate(self.workers[stage.name])
         }
-        return {f"{name} {i}": worker for name, stage in stages.items() for i, worker in enumerate(stage)}
 
 
-def to(worker: int, envelopes: Iterable[Envelope], *kinds: str) -> list[Envelope]:
-    """Return the envelopes of some kinds that are for a worker."""
-    return [envelope for envelope in envelopes if envelope.to == worker and envelope.kind in kinds]
-
-
-def carried(envelopes: Iterable[Envelope]) -> list[Envelope]:
+def through_bytes(envelopes: Iterable[Envelope]) -> list[Envelope]:
     """Return envelopes as they come out of a shuffle: bytes in between, nothing is shared."""
     return [envelope._replace(batch=read(written(envelope.batch))) for envelope in envelopes]

@@ -17,13 +17,13 @@ class IngressRouter:
     """Cut tuples into sub-tuples, and send each to the detect worker of its group.
 
     Args:
-        detect_workers: How many there are.
-        tell_hinges: Whether a sub-tuple carries the keys of its sibling groups (RW-hinge).
+        detect_workers: The number of detect workers.
+        sends_hinges: Whether a sub-tuple carries the keys of its sibling groups (RW-hinge).
     """
 
-    def __init__(self, detect_workers: int, tell_hinges: bool) -> None:
+    def __init__(self, detect_workers: int, sends_hinges: bool) -> None:
         self.detect_workers = detect_workers
-        self.tell_hinges = tell_hinges
+        self.sends_hinges = sends_hinges
 
     def process(self, applied: Mapping[str, AppliedRules], positions: NDArray[np.int64]) -> list[Envelope]:
         """Route the tuples of a batch, which are at these positions."""
@@ -62,7 +62,7 @@ class IngressRouter:
             if mine.size:
                 at = row[mine]
                 siblings = pa.nulls(at.size, pa.large_binary())
-                if self.tell_hinges:
+                if self.sends_hinges:
                     siblings = groups.take(pa.array(at, mask=~hinged[at]))
                 batch = pa.RecordBatch.from_arrays(
                     [

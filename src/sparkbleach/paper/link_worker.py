@@ -7,7 +7,7 @@ other half (repair_worker.py), which has the counts, begins. RW-hinge has no coo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -29,10 +29,12 @@ from .messages import (
     serial_bytes,
     verdict_of,
 )
+from .worker import Saved, StatefulWorker
 
 _GRAPH = pa.schema([("group", pa.binary(KEY_BYTES))])
 
 
+@dataclass(slots=True)
 class LinkState:
     """What a link worker knows of one attribute.
 
@@ -41,12 +43,11 @@ class LinkState:
         graph: All groups of the graph.
     """
 
-    def __init__(self) -> None:
-        self.hinges = Hinges()
-        self.graph: set[bytes] = set()
+    hinges: Hinges = field(default_factory=Hinges)
+    graph: set[bytes] = field(default_factory=set)
 
 
-class LinkWorker:
+class LinkWorker(StatefulWorker[LinkState]):
     """Find the links that the worker's own cells make, and propose merges.
 
     Args:
@@ -58,33 +59,27 @@ class LinkWorker:
     """
 
     def __init__(self, window: Window | None, windowing: str, always: bool) -> None:
-        self.window = window
-        self.windowing = windowing
+        super().__init__(window, windowing)
         self.always = always
-        self._states: dict[str, LinkState] = {}
 
-    def process(self, envelopes: Iterable[Envelope]) -> list[Envelope]:
-        """Look at the cells of a micro-batch."""
-        inbox = Inbox(envelopes)
-        segments = list(inbox.clock.segments(self.window))
-        sent = []
-        for attribute in sorted({*inbox.attributes, *self._states}):
-            state = self._states.setdefault(attribute, LinkState())
-            cells = Cursor(inbox.get(CELLS, attribute), "position", "groups", "verdicts", "stored", "value")
-            removed = Cursor(inbox.get(REMOVED, attribute), "group")
-            merges: list[tuple[int, bytes, int]] = []
-            for segment in segments:
-                for serial in segment.deleted:
-                    prefix = serial_bytes(serial)
-                    known = {*state.graph, *state.hinges.keys()}
-                    self._remove(state, {key for key in known if key.startswith(prefix)}, segment.start)
-                if segment.slides:
-                    self._remove(state, {key for (key,) in removed.until(segment.first + 1)}, segment.start)
-                self._look(state, segment, cells, merges)
-            if merges:
-                schema = SCHEMAS[MERGES]
-                sent.append(Envelope(MERGES, 0, attribute, rows(schema.names, merges, schema)))
-        return sent
+    def process_attribute(self, attribute: str, inbox: Inbox, segments: list[Segment]) -> list[Envelope]:
+        """Propose merges for the cells of an attribute."""
+        state = self.states.setdefault(attribute, LinkState())
+        cells = Cursor(inbox.get(CELLS, attribute), "position", "groups", "verdicts", "stored", "value")
+        removed = Cursor(inbox.get(REMOVED, attribute), "group")
+        merges: list[tuple[int, bytes, int]] = []
+        for segment in segments:
+            for serial in segment.deleted:
+                prefix = serial_bytes(serial)
+                known = {*state.graph, *state.hinges.keys()}
+                self._remove(state, {key for key in known if key.startswith(prefix)}, segment.start)
+            if segment.slides:
+                self._remove(state, {key for (key,) in removed.until(segment.first + 1)}, segment.start)
+            self._look(state, segment, cells, merges)
+        if not merges:
+            return []
+        schema = SCHEMAS[MERGES]
+        return [Envelope(MERGES, 0, attribute, rows(schema.names, merges, schema))]
 
     def _look(
         self, state: LinkState, segment: Segment, cells: Cursor, merges: list[tuple[int, bytes, int]]
@@ -93,14 +88,14 @@ class LinkWorker:
         for position, groups, verdicts, stored, value in cells.until(segment.end):
             if value is not None and len(groups) > KEY_BYTES:
                 hinges.add(groups, segment.pane)
-            told = verdict_of(verdicts)
-            if told is None or not told.violated:
+            verdict = verdict_of(verdicts)
+            if verdict is None or not verdict.violated:
                 continue
             if self.always:
                 merges.append((position, groups if stored else b"", segment.pane))
-            if not told.entering:
+            if not verdict.entering:
                 continue
-            entering = [groups[place] for place in told.entering]
+            entering = [groups[place] for place in verdict.entering]
             graph.update(entering)
             links_itself = frozenset(keys_of(groups) if stored else ())
             for hinge in {hinge for key in entering for hinge in hinges.of(key)}:
@@ -113,30 +108,20 @@ class LinkWorker:
 
         Args:
             linked: The groups of the graph that an old cell lies in, one of them new there.
-            links_itself: The groups that the tuple's own cell lies in, which all workers are told.
+            links_itself: The groups that the tuple's own cell lies in, which all workers get.
         """
         return len(linked) > 1 and not linked <= links_itself
 
     def _remove(self, state: LinkState, removed: set[bytes], start: int) -> None:
         state.graph -= removed
         state.hinges.remove(removed, removed)
-        state.hinges.prune(start, state.graph if self.windowing == "bleach" else ())
+        state.hinges.prune(start, () if self.basic else state.graph)
 
-    def save(self) -> dict[str, pa.RecordBatch]:
-        """Return all state, as record batches by attribute and name."""
-        saved = {}
-        for attribute, state in self._states.items():
-            saved[f"{attribute}/graph"] = rows(_GRAPH.names, [(key,) for key in state.graph], _GRAPH)
-            saved[f"{attribute}/hinges"] = state.hinges.save()
-        return saved
+    def save_state(self, state: LinkState) -> Saved:
+        """Return the groups in the graph, and the hinges."""
+        graph = rows(_GRAPH.names, [(key,) for key in state.graph], _GRAPH)
+        return {"graph": graph, "hinges": state.hinges.save()}
 
-    def load(self, saved: dict[str, pa.RecordBatch]) -> None:
-        """Put saved state in place of this one."""
-        self._states = {}
-        for name, batch in saved.items():
-            attribute, _, part = name.rpartition("/")
-            state = self._states.setdefault(attribute, LinkState())
-            if part == "graph":
-                state.graph = set(listed(batch.column(0)))
-            else:
-                state.hinges = Hinges.load(batch)
+    def load_state(self, saved: Saved) -> LinkState:
+        """Return groups and hinges as they were saved."""
+        return LinkState(Hinges.load(saved["hinges"]), set(listed(saved["graph"].column(0))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -25,9 +24,10 @@ from .messages import (
     verdict_of,
 )
 from .violation_graph import ViolationGraph
+from .worker import Saved, StatefulWorker
 
 
-class RepairWorker:
+class RepairWorker(StatefulWorker[ViolationGraph]):
     """Keep a part of the violation graph, and propose candidates for violating cells.
 
     Args:
@@ -46,36 +46,29 @@ class RepairWorker:
         links_late: bool = False,
         top: int | None = None,
     ) -> None:
-        self.window = window
-        self.basic = windowing == "basic"
+        super().__init__(window, windowing)
         self.vote = repair == "vote"
         self.links_late = links_late
         self.top = top
-        self._graphs: dict[str, ViolationGraph] = {}
-        self._types: dict[str, pa.DataType] = {}
 
     @property
     def n_super_cells(self) -> int:
         """How many super cells the worker holds."""
-        return sum(len(graph.cells) for graph in self._graphs.values())
+        return sum(len(graph.cells) for graph in self.states.values())
 
-    def process(self, envelopes: Iterable[Envelope]) -> list[Envelope]:
-        """Take in the cells of a micro-batch."""
-        inbox = Inbox(envelopes)
-        segments = list(inbox.clock.segments(self.window))
-        sent = []
-        for attribute in sorted({*inbox.attributes, *self._graphs}):
-            batch = inbox.get(CELLS, attribute)
-            graph = self._graphs.get(attribute)
-            if graph is None:
-                if batch is None:  # news of groups that no cell here is in
-                    continue
-                graph = self._graphs[attribute] = ViolationGraph(self.basic, self.vote)
-                self._types[attribute] = batch.schema.field("value").type
-            proposals = self._repair(graph, segments, inbox, attribute, batch)
-            if proposals.positions:
-                sent.append(Envelope(PROPOSALS, 0, attribute, proposals.batch(self._types[attribute])))
-        return sent
+    def process_attribute(self, attribute: str, inbox: Inbox, segments: list[Segment]) -> list[Envelope]:
+        """Take in the cells of an attribute, and propose candidates for those that violate a rule."""
+        batch = inbox.get(CELLS, attribute)
+        graph = self.states.get(attribute)
+        if graph is None:
+            if batch is None:  # news of groups that no cell here is in
+                return []
+            value = batch.schema.field("value").type
+            graph = self.states[attribute] = ViolationGraph(self.basic, self.vote, value)
+        proposals = self._repair(graph, segments, inbox, attribute, batch)
+        if not proposals.positions:
+            return []
+        return [Envelope(PROPOSALS, 0, attribute, proposals.batch(graph.value_type))]
 
     def _repair(
         self,
@@ -122,7 +115,7 @@ class RepairWorker:
                     if gone.get(key, -1) <= position and gone.get(key[:SERIAL_BYTES], -1) <= position
                 ]
                 if pane >= start or (not self.basic and any(key in graph.graph for key in left)):
-                    graph.tell(b"".join(left), pane)
+                    graph.learn(b"".join(left), pane)
 
     def _take_in(
         self,
@@ -136,42 +129,31 @@ class RepairWorker:
         for position, groups, verdicts, stored, value in cells.until(segment.end):
             if value is not None:
                 graph.join(groups, value, pane)
-            told = verdict_of(verdicts)
-            if told is None:
+            verdict = verdict_of(verdicts)
+            if verdict is None:
                 continue
-            for place in told.entering:
+            for place in verdict.entering:
                 graph.enter(groups[place])
             if value is None and stored:
-                graph.tell(groups, pane)
+                graph.learn(groups, pane)
             for hinge, at in links.get(position, ()):
-                graph.tell(hinge, at)
-            if not told.violated:
+                graph.learn(hinge, at)
+            if not verdict.violated:
                 continue
             # A cell that is not stored links nothing: it asks the groups that it violates, each by itself.
             counts, n_groups = graph.candidates(
-                [groups[place] for place in (told.in_graph if stored else told.violated)], stored
+                [groups[place] for place in (verdict.in_graph if stored else verdict.violated)], stored
             )
             if counts:
                 proposals.add(position, counts, n_groups, self.top)
 
-    def save(self) -> dict[str, pa.RecordBatch]:
-        """Return all state, as record batches by attribute and name."""
-        return {
-            f"{attribute}/{name}": batch
-            for attribute, graph in self._graphs.items()
-            for name, batch in graph.save(self._types[attribute]).items()
-        }
+    def save_state(self, state: ViolationGraph) -> Saved:
+        """Return the graph."""
+        return state.save()
 
-    def load(self, saved: dict[str, pa.RecordBatch]) -> None:
-        """Put saved state in place of this one."""
-        parts: dict[str, dict[str, pa.RecordBatch]] = {}
-        for name, batch in saved.items():
-            attribute, _, part = name.rpartition("/")
-            parts.setdefault(attribute, {})[part] = batch
-        self._types = {name: part["cells"].schema.field("value").type for name, part in parts.items()}
-        self._graphs = {
-            name: ViolationGraph.load(self.basic, self.vote, part) for name, part in parts.items()
-        }
+    def load_state(self, saved: Saved) -> ViolationGraph:
+        """Return the graph as it was saved."""
+        return ViolationGraph.load(self.basic, self.vote, saved)
 
 
 class Proposals:

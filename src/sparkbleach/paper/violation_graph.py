@@ -2,7 +2,7 @@
 
 It has all groups of the graph, but of the super cells only those whose tuples the worker holds: the counts
 are spread over the workers, the subgraphs are the same on all of them. What links groups are the worker's own
-super cells, and hinges that it was told of.
+super cells, and hinges of other workers' cells.
 """
 
 from __future__ import annotations
@@ -67,17 +67,19 @@ class ViolationGraph:
     Args:
         basic: Whether window counts are counted, instead of cumulative ones.
         vote: Whether each group counts for itself: nothing merges then.
+        value_type: The type of values, as messages have them.
     """
 
-    def __init__(self, basic: bool, vote: bool) -> None:
+    def __init__(self, basic: bool, vote: bool, value_type: pa.DataType) -> None:
         self.basic = basic
         self.vote = vote
+        self.value_type = value_type
         self.cells: dict[tuple[bytes, Any], SuperCell] = {}
         #: those in the graph, and those of own super cells
         self.groups: dict[bytes, Group] = {}
         #: those in the graph
         self.graph: dict[bytes, Group] = {}
-        #: what was told of other workers' cells
+        #: what is known of other workers' cells
         self.hinges = Hinges()
 
     def join(self, keys: bytes, value: Any, pane: int) -> None:
@@ -113,7 +115,7 @@ class ViolationGraph:
         for keys in self.hinges.of(key):
             self.link(keys_of(keys))
 
-    def tell(self, keys: bytes, pane: int) -> None:
+    def learn(self, keys: bytes, pane: int) -> None:
         """Learn that a cell of some worker lies in exactly these groups."""
         # What is known already has been linked, too: here, when a group entered, or after a split.
         if self.hinges.panes.get(keys, -1) < pane and len(keys) > KEY_BYTES:
@@ -268,13 +270,13 @@ class ViolationGraph:
         for cell in cells:
             self._count(cell, self._count_of(cell))
 
-    def save(self, value: pa.DataType) -> dict[str, pa.RecordBatch]:
+    def save(self) -> dict[str, pa.RecordBatch]:
         """Return all state: super cells, the groups in the graph, hinges. Subgraphs follow from them."""
         cells = [
             (cell.keys, cell.value, list(cell.window), list(cell.window.values()), cell.cumulative)
             for cell in self.cells.values()
         ]
-        schema = cells_state(value)
+        schema = cells_state(self.value_type)
         graph = pa.schema([("group", pa.large_binary())])
         return {
             "cells": rows(schema.names, cells, schema),
@@ -285,7 +287,7 @@ class ViolationGraph:
     @classmethod
     def load(cls, basic: bool, vote: bool, saved: dict[str, pa.RecordBatch]) -> ViolationGraph:
         """Return a graph as it was saved."""
-        graph = cls(basic, vote)
+        graph = cls(basic, vote, saved["cells"].schema.field("value").type)
         graph.hinges = Hinges.load(saved["hinges"])
         for key in listed(saved["graph"].column(0)):
             graph.graph[key] = graph._group(key)

@@ -16,7 +16,14 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from ..config import DEFAULT_WINDOW, Window, check_choice, check_window
+from ..config import (
+    DEFAULT_WINDOW,
+    Window,
+    check_choice,
+    check_repair,
+    check_window,
+    check_windowing,
+)
 from ..engine.audit import audit_schema
 from ..engine.engine import check_stream
 from ..engine.placement import Placement
@@ -67,11 +74,7 @@ def clean(
     lanes: Lanes = 1,
     observation: str | Observation = OBSERVATION,
     snapshot_bytes: int = _SNAPSHOT_BYTES,
-    topology: str = "fused",
-    detect_workers: int | None = None,
-    repair_workers: int | None = None,
-    coordination: str | None = None,
-    top: int | None = None,
+    topology: str | PaperTopology = "fused",
 ) -> DataFrame:
     """Return the same rows, cleaned by the rules.
 
@@ -99,31 +102,20 @@ def clean(
             have is split by hash, which takes a single rule.
         observation: Under which name a query's progress has the lane's report.
         snapshot_bytes: The lane's state is written as a whole when it has read this much since the last time.
-        topology: `fused` (one lane has all rules and all state) or `paper` (detect workers and repair workers
-            share the state; for streaming DataFrames). The options below are for `paper`.
-        detect_workers: Over how many workers cell groups are spread; 2 if not given.
-        repair_workers: Over how many workers cells are spread; 2 if not given.
-        coordination: How repair workers learn of each other's links: `hinge` (the default), `basic`, `dr`, or
-            `ir`, which is not exact.
-        top: How many candidates a repair worker proposes for a cell; all, which is exact, if not given.
+        topology: `fused` (one lane has all rules and all state), or `paper` or a `PaperTopology` (detect
+            workers and repair workers share the state; for streaming DataFrames).
 
     Raises:
         RuleError: If a rule or a rule update is wrong or does not fit the schema.
         ConfigError: If another option, or a setting of the session, is wrong.
     """
-    paper = _paper(
-        df,
-        topology,
-        PaperTopology(window, windowing, repair),
-        detect_workers=detect_workers,
-        repair_workers=repair_workers,
-        coordination=coordination,
-        top=top,
-    )
+    paper = _paper_topology(df, topology)
     _check_control(df, control)
     schema = arrow_schema(df.schema)
     updates = in_order(rule_updates)
     check_window(window)
+    check_windowing(windowing)
+    check_repair(repair)
     active = check_stream(schema, rules, id)
     first = active.rules
     checked, n_rules = _check_rules(active, updates, paper=paper is not None, warn=True)
@@ -175,7 +167,7 @@ def clean(
         blobs = blobs.union(control_rows(control, plan.keys))
     n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
     if paper:
-        cleaned = chain(blobs, plan, paper, n_partitions)
+        cleaned = chain(blobs, plan, n_partitions)
     elif df.isStreaming:
         grouped = blobs.groupBy("lane")
         cleaned = grouped.transformWithStateInPandas(Lane(plan), LANE_SCHEMA, "append", "none")
@@ -201,22 +193,22 @@ def audit(cleaned: DataFrame) -> DataFrame:
     return cleaned.select(F.explode(REPAIRS).alias(REPAIRS)).select(f"{REPAIRS}.*")
 
 
-def _paper(df: DataFrame, topology: str, default: PaperTopology, **options: Any) -> PaperTopology | None:
-    """Return how the work is spread; None for the fused topology."""
-    given = {option: value for option, value in options.items() if value is not None}
-    if check_choice("topology", topology, TOPOLOGIES) == "paper":
-        if not df.isStreaming:
-            raise ConfigError(
-                "topology: 'paper' is for streaming DataFrames; clean a static one with topology='fused', "
-                "which gives the same rows"
-            )
-        return replace(default, **given)
-    for option in given:
+def _paper_topology(df: DataFrame, topology: str | PaperTopology) -> PaperTopology | None:
+    """Return the paper's topology; None for the fused one."""
+    if isinstance(topology, str):
+        if check_choice("topology", topology, TOPOLOGIES) == "fused":
+            return None
+        topology = PaperTopology()
+    if not isinstance(topology, PaperTopology):
         raise ConfigError(
-            f"{option}: it is for the paper's topology, this is the fused one; "
-            "leave it out, or give topology='paper'"
+            f"topology: must be 'fused', 'paper' or a PaperTopology, not {type(topology).__name__}"
         )
-    return None
+    if not df.isStreaming:
+        raise ConfigError(
+            "topology: 'paper' is for streaming DataFrames; clean a static one with topology='fused', "
+            "which gives the same rows"
+        )
+    return topology
 
 
 def placed(

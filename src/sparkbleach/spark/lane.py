@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -247,7 +248,7 @@ def config_of(plan: Plan) -> dict[str, Any]:
         "updates": [update.to_dict() for update in plan.updates],
         "control": plan.control,
         "lanes": plan.n_lanes,
-        **(plan.paper.spread() if plan.paper else {}),
+        **({"topology": "paper", **asdict(plan.paper)} if plan.paper else {}),
     }
 
 

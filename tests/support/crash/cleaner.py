@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.support.streams import DDL, RULES, WINDOW
 
-from sparkbleach import SPARK_SETTINGS, Writer, clean, open_log, read_control
+from sparkbleach import SPARK_SETTINGS, PaperTopology, Writer, clean, open_log, read_control
 
 
 def new_session(settings: Mapping[str, str]) -> SparkSession:
@@ -42,10 +42,14 @@ def start(
     Args:
         spark: The session.
         here: The directory.
-        options: More options of `clean`.
+        options: More options of `clean`; those of the paper's topology under `paper`.
         then: What becomes of clean rows on their way to the sink.
     """
-    n_tasks = options.get("lanes") or options.get("repair_workers") or 1
+    paper = options.pop("paper", None)
+    n_tasks = options.get("lanes") or 1
+    if paper:
+        options["topology"] = PaperTopology(**paper)
+        n_tasks = paper.get("repair_workers", 1)
     spark.conf.set("spark.sql.shuffle.partitions", n_tasks)
     source = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 2).parquet(str(here / "in"))
     log = open_log(str(here / "rules"))

@@ -12,6 +12,8 @@ import pyarrow as pa
 from ...config import Window
 from ...paper.in_process import DistributedEngine
 from ...paper.link_worker import LinkWorker
+from ...paper.stages import EGRESS_ROUTER, LINK, REPAIR
+from ...paper.topology import PaperTopology
 from ..dirt import paper_errors
 from ..engine_run import run_engine
 from ..laboratory import PAPER_MS, SIX_RULES, Laboratory
@@ -180,13 +182,10 @@ def _counted(
         SIX_RULES,
         id="id",
         window=window,
-        coordination="dr" if mechanism == _PAPER_DR else mechanism,
-        repair_workers=workers,
+        topology=PaperTopology(1, workers, "dr" if mechanism == _PAPER_DR else mechanism),
     )
     if mechanism == _PAPER_DR:
-        engine.link_workers = [
-            PaperLinkWorker(window, one.windowing, always=False) for one in engine.link_workers
-        ]
+        engine.workers[LINK] = [PaperLinkWorker(window, "bleach", always=False) for _ in range(workers)]
     n = dirty.num_rows
     seconds = 0.0
     parts = []
@@ -195,13 +194,15 @@ def _counted(
         parts.append(engine.process(batch)[0])
         seconds += time.process_time() - began
     cleaned = pa.Table.from_batches(parts)
+    messages = engine.coordination_messages
+    (egress_router,) = engine.workers[EGRESS_ROUTER]
     return {
         "mechanism": mechanism,
         "repair_workers": workers,
-        "messages": engine.coordinator.messages,
-        "messages_per_tuple": engine.coordinator.messages / n,
-        "sent_per_cell": engine.egress_router.sent / engine.egress_router.received,
-        "super_cells_per_worker": max(worker.n_super_cells for worker in engine.repair_workers),
+        "messages": messages,
+        "messages_per_tuple": messages / n,
+        "sent_per_cell": egress_router.sent / egress_router.received,
+        "super_cells_per_worker": max(worker.n_super_cells for worker in engine.workers[REPAIR]),
         "tuples_per_cpu_s": n / seconds,
         "cells_not_exact": sum(
             int(differ(cleaned[rhs], exact[rhs]).sum()) for rhs in {rule.rhs for rule in SIX_RULES}

@@ -1,52 +1,56 @@
-"""The stages of the paper's topology, one after the other."""
+"""The stages of the paper's topology as one chain of transformations."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from ...paper.topology import PaperTopology
-from ..ingress import ArrowFunction
+from ...paper.stages import AGGREGATOR, Stages, declare_stages
 from ..lane import LANE_SCHEMA
 from ..lanes import spread_keys
 from ..plan import Plan
-from .aggregate import AggregatorOperator
-from .route import coordinator, egress_router, ingress_router
-from .rows import DETECT, KEY, LINK, REPAIR, ROW_SCHEMA
-from .sequence import SequencerOperator
-from .work import WorkerOperator
+from .aggregator import AggregatorOperator
+from .router import router_function
+from .rows import KEY, ROW_SCHEMA
+from .sequencer import SequencerOperator
+from .worker import WorkerOperator
 
 
-def chain(blobs: DataFrame, plan: Plan, topology: PaperTopology, partitions: int) -> DataFrame:
+def chain(blobs: DataFrame, plan: Plan, partitions: int) -> DataFrame:
     """Return what a lane would make of blobs.
 
     Args:
         blobs: What the ingress and control records give.
         plan: The options of the cleaning.
-        topology: How the work is spread.
-        partitions: In how many tasks the stages without state run.
+        partitions: The number of tasks in which the stages without state run.
     """
-
-    def routed(rows: DataFrame, stage: ArrowFunction) -> DataFrame:
-        # Also into a single partition: what one router must see together may come from several workers.
-        spread = rows.repartitionById(partitions, F.col("worker") % partitions)
-        return spread.mapInArrow(stage, ROW_SCHEMA)
-
-    def worked(rows: DataFrame, stage: str, workers: int) -> DataFrame:
-        # A row that only passes may be for a worker of a later stage that has more of them.
-        keys = F.array(*map(F.lit, spread_keys(workers)))
-        operator = WorkerOperator(stage, workers, topology, plan.snapshot_bytes)
-        grouped = rows.withColumn(KEY, F.get(keys, F.col("worker") % workers)).groupBy(KEY)
-        return grouped.transformWithStateInPandas(operator, ROW_SCHEMA, "append", "none")
-
-    sequencer = SequencerOperator(plan, topology)
+    stages = plan_stages(plan)
+    sequencer = SequencerOperator(plan, stages)
     rows = blobs.groupBy("lane").transformWithStateInPandas(sequencer, ROW_SCHEMA, "append", "none")
-    rows = routed(rows, ingress_router(plan, topology))
-    rows = worked(rows, DETECT, topology.detect_workers)
-    rows = routed(rows, egress_router(topology))
-    if topology.link_workers:
-        rows = worked(rows, LINK, topology.link_workers)
-        rows = routed(rows, coordinator(topology))
-    rows = worked(rows, REPAIR, topology.repair_workers)
-    grouped = rows.withColumn(KEY, F.lit(0)).groupBy(KEY)
-    return grouped.transformWithStateInPandas(AggregatorOperator(plan), LANE_SCHEMA, "append", "none")
+    for name, stage in stages.items():
+        operator = stateful_operator(plan, stages, name)
+        if operator is None:
+            # Also into a single partition: what one router must see together may come from several workers.
+            spread = rows.repartitionById(partitions, F.col("worker") % partitions)
+            rows = spread.mapInArrow(router_function(plan, stages, name), ROW_SCHEMA)
+        else:
+            # A row that only passes may be for a worker of a later stage that has more of them.
+            keys = F.array(*map(F.lit, spread_keys(stage.workers)))
+            grouped = rows.withColumn(KEY, F.get(keys, F.col("worker") % stage.workers)).groupBy(KEY)
+            schema = LANE_SCHEMA if name == AGGREGATOR else ROW_SCHEMA
+            rows = grouped.transformWithStateInPandas(operator, schema, "append", "none")
+    return rows
+
+
+def plan_stages(plan: Plan) -> Stages:
+    """Return the stages that a plan with the paper's topology asks for."""
+    assert plan.paper is not None  # noqa: S101 -- whoever calls has looked
+    return declare_stages(plan.paper, plan.window, plan.windowing, plan.repair)
+
+
+def stateful_operator(plan: Plan, stages: Stages, name: str) -> StatefulProcessor | None:
+    """Return a stage as a stateful operator; None for a router or the coordinator."""
+    if name == AGGREGATOR:
+        return AggregatorOperator(plan, stages)
+    return WorkerOperator(stages, name, plan.snapshot_bytes) if stages[name].has_state else None

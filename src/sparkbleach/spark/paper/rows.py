@@ -5,28 +5,18 @@ The query is one chain of stages. A stage takes the rows that are addressed to i
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...paper.messages import Envelope, read, written
-from ..garbage import collect_garbage
-from ..ingress import ArrowFunction
+from ...paper.stages import AGGREGATOR, Stage, Stages
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# The stages, in their order.
-INGRESS_ROUTER = "ingress router"
-DETECT = "detect"
-EGRESS_ROUTER = "egress router"
-LINK = "link"
-COORDINATOR = "coordinator"
-REPAIR = "repair"
-AGGREGATOR = "aggregator"
 
 # Kinds of rows beside those of messages.
 BLOB = "blob"  #: tuples, and in `note` which rules read them
@@ -75,15 +65,25 @@ _TYPES = [pa.string(), pa.int32(), pa.string(), pa.string(), pa.binary(), pa.int
 _TYPES += [pa.binary(), pa.binary(), pa.binary(), pa.string()]
 
 
-def addressed(stage: str, envelope: Envelope) -> Row:
-    """Return an envelope as a row for the worker that it is to."""
+def message_rows(stages: Stages, sender: str, envelopes: Iterable[Envelope]) -> list[Row]:
+    """Return what a stage sends as rows for the stages that get it; those without state share attributes."""
+    rows = []
+    for envelope in envelopes:
+        receiver = stages[stages[sender].sends[envelope.kind]]
+        worker = envelope.to if receiver.has_state else zlib.crc32(envelope.attribute.encode()) >> 1
+        rows.append(message_row(receiver.name, envelope._replace(to=worker)))
+    return rows
+
+
+def message_row(stage: str, envelope: Envelope) -> Row:
+    """Return an envelope as a row for a stage."""
     return Row(stage, envelope.to, envelope.kind, envelope.attribute, written(envelope.batch).to_pybytes())
 
 
-def by_attribute(stage: str, envelope: Envelope) -> Row:
-    """Return an envelope as a row for a stage without state, whose workers share the attributes."""
-    number = zlib.crc32(envelope.attribute.encode()) >> 1
-    return addressed(stage, envelope._replace(to=number))
+def count_rows(stage: Stage, worker: Any) -> list[Row]:
+    """Return what a worker counts for the report, if anything."""
+    counts = stage.counts(worker)
+    return [Row(AGGREGATOR, 0, COUNTS, note=json.dumps(counts))] if counts else []
 
 
 def envelopes_of(rows: Iterable[Any]) -> list[Envelope]:
@@ -108,22 +108,3 @@ def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, type) for column, type in zip(columns, _TYPES, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=Row._fields)
-
-
-def stateless(stage: str, process: Callable[[list[Row]], list[Row]]) -> ArrowFunction:
-    """Return a stage without state: it takes the rows that are for it together, and lets others pass."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        mine: list[Row] = []
-        for batch in batches:
-            own = pc.equal(batch.column("stage"), stage)
-            others = batch.filter(pc.invert(own))
-            if others.num_rows:
-                yield others
-            mine += [Row(**row) for row in batch.filter(own).to_pylist()]
-        sent = process(mine) if mine else []
-        if sent:
-            yield batch_of(sent)
-        collect_garbage()
-
-    return run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,26 +13,13 @@ from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from ...paper.messages import Envelope, read, written
-from ...paper.repair_worker import RepairWorker
-from ...paper.topology import PaperTopology, Worker, uncollected
+from ...paper.stages import Stages, paused_garbage_collector
+from ...paper.worker import StatefulWorker
 from ..garbage import collect_garbage
 from ..lanes import spread_keys
 from ..replica import ReplicaFactory, commit, load_replica, open_store
 from ..state_store import Delta, Head
-from .rows import (
-    AGGREGATOR,
-    COORDINATOR,
-    COUNTS,
-    DETECT,
-    EGRESS_ROUTER,
-    LINK,
-    REPAIR,
-    Row,
-    addressed,
-    by_attribute,
-    frame_of,
-    in_order,
-)
+from .rows import Row, count_rows, frame_of, in_order, message_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,12 +29,12 @@ if TYPE_CHECKING:
 class WorkerReplica:
     """A worker as a replica: its state is in the state store."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: StatefulWorker[Any]) -> None:
         self.worker = worker
 
     def process(self, envelopes: Iterable[Envelope]) -> list[Envelope]:
         """Take in the messages of a micro-batch."""
-        with uncollected():
+        with paused_garbage_collector():
             return self.worker.process(envelopes)
 
     def replay(self, delta: Delta) -> None:
@@ -76,16 +63,14 @@ class WorkerOperator(StatefulProcessor):
     """The workers of a stage; each of them is a key.
 
     Args:
-        stage: Which stage.
-        workers: How many there are.
-        topology: How they are made.
+        stages: All stages.
+        name: The name of this one.
         snapshot_bytes: As in the plan.
     """
 
-    def __init__(self, stage: str, workers: int, topology: PaperTopology, snapshot_bytes: int) -> None:
-        self.stage = stage
-        self.workers = workers
-        self.topology = topology
+    def __init__(self, stages: Stages, name: str, snapshot_bytes: int) -> None:
+        self.stages = stages
+        self.stage = stages[name]
         self.snapshot_bytes = snapshot_bytes
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -101,12 +86,12 @@ class WorkerOperator(StatefulProcessor):
         """Take the messages of a micro-batch to a worker, and let other rows pass."""
         mine: list[Any] = []
         for frame in rows:
-            own = frame["stage"] == self.stage
+            own = frame["stage"] == self.stage.name
             if not own.all():
                 yield frame.loc[~own, list(Row._fields)]
             mine += frame[own].itertuples(index=False)
         if mine:
-            sent = self.process(spread_keys(self.workers).index(key[0]), mine)
+            sent = self.process(spread_keys(self.stage.workers).index(key[0]), mine)
             if sent:
                 yield frame_of(sent)
         collect_garbage()
@@ -126,28 +111,20 @@ class WorkerOperator(StatefulProcessor):
         told = {"envelopes": [[row.kind, row.attribute] for row in rows]}
         delta = Delta(told, [row.data for row in rows])
         self.state.write_blobs(head, delta.blobs)
-        commit(self.state, head, cached, delta, self.snapshot_bytes, self.topology.n_replicas)
-        return self._addressed(number, rows, sent, cached.replica.worker)
+        commit(self.state, head, cached, delta, self.snapshot_bytes, self._n_replicas())
+        forwarded = [
+            Row(self.stage.forwards[row.kind], number, row.kind, row.attribute, row.data)
+            for row in rows
+            if row.kind in self.stage.forwards
+        ]
+        counts = count_rows(self.stage, cached.replica.worker)
+        return [*counts, *forwarded, *message_rows(self.stages, self.stage.name, sent)]
 
     def close(self) -> None:
         """Do nothing: the worker stays."""
 
-    def _addressed(self, number: int, rows: Sequence[Any], sent: list[Envelope], worker: Worker) -> list[Row]:
-        """Return what a worker sends as rows for the stages that come later."""
-        if self.stage == DETECT:
-            return [by_attribute(EGRESS_ROUTER, envelope) for envelope in sent]
-        if self.stage == LINK:
-            # What came goes on to the other half of the repair worker, the clock included.
-            passed = [Row(REPAIR, number, row.kind, row.attribute, row.data) for row in rows]
-            return passed + [by_attribute(COORDINATOR, envelope) for envelope in sent]
-        counts = {"super_cells": worker.n_super_cells} if isinstance(worker, RepairWorker) else {}
-        told = Row(AGGREGATOR, 0, COUNTS, note=json.dumps(counts))
-        return [told, *(addressed(AGGREGATOR, envelope) for envelope in sent)]
+    def _n_replicas(self) -> int:
+        return sum(stage.workers for stage in self.stages.values() if stage.has_state)
 
     def _new_worker(self) -> WorkerReplica:
-        make: dict[str, Callable[[], Worker]] = {
-            DETECT: self.topology.detect_worker,
-            LINK: self.topology.link_worker,
-            REPAIR: self.topology.repair_worker,
-        }
-        return WorkerReplica(make[self.stage]())
+        return WorkerReplica(self.stage.make())

@@ -15,10 +15,9 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from ...engine.apply import apply_active_rules
-from ...paper.aggregator import Aggregator
 from ...paper.messages import CLAIMS, PROPOSALS
+from ...paper.stages import AGGREGATOR, Stages, paused_garbage_collector
 from ...paper.tally import Tally
-from ...paper.topology import uncollected
 from ..blob import unpack
 from ..garbage import collect_garbage
 from ..lane import report_text
@@ -36,8 +35,9 @@ if TYPE_CHECKING:
 class AggregatorOperator(StatefulProcessor):
     """Decides on violating cells, and sends blobs on with their repairs."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, stages: Stages) -> None:
         self.plan = plan
+        self.stages = stages
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
@@ -89,8 +89,12 @@ class AggregatorOperator(StatefulProcessor):
         stored = self.counts.get()
         state: dict[str, Any] = json.loads(stored[0]) if stored else {"tally": [], "messages": 0}
         tally = Tally.load(state["tally"])
-        with uncollected():
-            decided = Aggregator().process(envelopes_of([*came.get(CLAIMS, ()), *came.get(PROPOSALS, ())]))
+        with paused_garbage_collector():
+            decided = (
+                self.stages[AGGREGATOR]
+                .make()
+                .process(envelopes_of([*came.get(CLAIMS, ()), *came.get(PROPOSALS, ())]))
+            )
         decisions = {envelope.attribute: envelope.batch for envelope in decided}
         messages = [self._repair(blob, decisions, tally) for blob in blobs]
         counts = Counter(coordination_messages=state["messages"])

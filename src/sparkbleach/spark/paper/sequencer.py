@@ -16,9 +16,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from ...control.outcome import Outcome
 from ...control.record import ControlRecord
 from ...engine.encode import plain_columns
-from ...paper.messages import CLOCK, Clock, Envelope
+from ...paper.messages import Clock
 from ...paper.sequencer import Sequencer
-from ...paper.topology import PaperTopology
+from ...paper.stages import AGGREGATOR, INGRESS_ROUTER, Stages, clock_ticks
 from ...rules.active import ActiveRules
 from ...schema_text import schema_from_text, schema_to_text
 from ..blob import unpack
@@ -29,19 +29,7 @@ from ..plan import Plan
 from ..replica import open_store
 from ..state_store import Head
 from .parts import note_of, rules_of
-from .rows import (
-    AGGREGATOR,
-    BLOB,
-    DETECT,
-    INGRESS_ROUTER,
-    LINK,
-    OUTCOME,
-    REPAIR,
-    REPORT,
-    Row,
-    addressed,
-    frame_of,
-)
+from .rows import BLOB, OUTCOME, REPORT, Row, frame_of, message_row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,9 +58,9 @@ class Sequenced:
 class SequencerOperator(StatefulProcessor):
     """Gives tuples their positions, and lets rules change between them."""
 
-    def __init__(self, plan: Plan, topology: PaperTopology) -> None:
+    def __init__(self, plan: Plan, stages: Stages) -> None:
         self.plan = plan
-        self.topology = topology
+        self.stages = stages
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
@@ -95,7 +83,8 @@ class SequencerOperator(StatefulProcessor):
                 INGRESS_ROUTER, number, BLOB, "", blob.cells, number, blob.rest, blob.quarantined, given, note
             )
             yield frame_of([row])
-        yield frame_of([*self._ticks(done.clock), *_told(done, len(blobs))])
+        ticks = [message_row(stage, tick) for stage, tick in clock_ticks(self.stages, done.clock)]
+        yield frame_of([*ticks, *_told(done, len(blobs))])
         collect_garbage()
 
     def process(self, cells: Sequence[bytes], records: Sequence[ControlRecord] = ()) -> Sequenced:
@@ -132,16 +121,6 @@ class SequencerOperator(StatefulProcessor):
 
     def close(self) -> None:
         """Do nothing."""
-
-    def _ticks(self, clock: Clock) -> list[Row]:
-        """Return the clock for every worker: a link worker passes it on to its repair worker."""
-        topology = self.topology
-        repairs = LINK if topology.link_workers else REPAIR
-        return [
-            addressed(stage, Envelope(CLOCK, worker, "", clock.batch()))
-            for stage, n in ((DETECT, topology.detect_workers), (repairs, topology.repair_workers))
-            for worker in range(n)
-        ]
 
 
 def _told(done: Sequenced, number: int) -> list[Row]:

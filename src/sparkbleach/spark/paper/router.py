@@ -1,0 +1,55 @@
+"""The stages without state as functions on Arrow batches: both routers, and the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...engine.apply import apply_active_rules
+from ...paper.stages import AGGREGATOR, INGRESS_ROUTER, Stages, paused_garbage_collector
+from ..blob import unpack
+from ..garbage import collect_garbage
+from ..ingress import ArrowFunction
+from ..plan import Plan
+from .parts import parts_of
+from .rows import Row, batch_of, count_rows, envelopes_of, in_order, message_rows
+
+
+def router_function(plan: Plan, stages: Stages, name: str) -> ArrowFunction:
+    """Return a stage without state: it takes the rows that are for it together, and lets others pass."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mine: list[Row] = []
+        for batch in batches:
+            own = pc.equal(batch.column("stage"), name)
+            others = batch.filter(pc.invert(own))
+            if others.num_rows:
+                yield others
+            mine += [Row(**row) for row in batch.filter(own).to_pylist()]
+        if mine:
+            sent = _cut(plan, stages, mine) if name == INGRESS_ROUTER else _route(stages, name, mine)
+            if sent:
+                yield batch_of(sent)
+        collect_garbage()
+
+    return run
+
+
+def _cut(plan: Plan, stages: Stages, blobs: list[Row]) -> list[Row]:
+    """Cut the tuples of blobs into sub-tuples; the blobs go on to the aggregator."""
+    router = stages[INGRESS_ROUTER].make()
+    sent = [blob._replace(stage=AGGREGATOR) for blob in blobs]
+    for blob in blobs:
+        for part in parts_of(plan, blob, unpack(blob.data or b"")):
+            envelopes = router.process(apply_active_rules(part.rules, part.batch), part.positions)
+            sent += message_rows(stages, INGRESS_ROUTER, envelopes)
+    return sent
+
+
+def _route(stages: Stages, name: str, rows: list[Row]) -> list[Row]:
+    router = stages[name].make()
+    with paused_garbage_collector():
+        sent = router.process(envelopes_of(in_order(rows)))
+    return [*count_rows(stages[name], router), *message_rows(stages, name, sent)]
