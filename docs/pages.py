@@ -18,7 +18,7 @@ PAGES = {
     "CHANGELOG.md": "CHANGELOG.md",
     "LICENSE": "LICENSE.txt",
 }
-_LINK = re.compile(r"(\]\()([^):#]+)")
+_LINK = re.compile(r"\[([^\]]*)\]\(([^):#]+)((?:#[^)]*)?)\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -36,11 +36,17 @@ def on_page_markdown(markdown: str, **_: object) -> str:
 
 def _link_from_docs(match: re.Match[str]) -> str:
     """Return a link of a document at the root as one of a document in docs/."""
-    path = match[2]
-    return match[1] + (path.removeprefix("docs/") if path.startswith("docs/") else f"../{path}")
+    text, path, anchor = match.groups()
+    path = path.removeprefix("docs/") if path.startswith("docs/") else f"../{path}"
+    return f"[{text}]({path}{anchor})"
 
 
 def _link_to_page(match: re.Match[str]) -> str:
-    """Return a link to a document at the root as a link to its page."""
-    path = match[2]
-    return match[1] + PAGES.get(path.removeprefix("../"), path) if path.startswith("../") else match[0]
+    """Return a link to a document at the root as a link to its page; one to another file as its text."""
+    text, path, anchor = match.groups()
+    name = path.removeprefix("../")
+    if path != name and name in PAGES:
+        return f"[{text}]({PAGES[name]}{anchor})"
+    if path != name and not name.endswith(".md"):
+        return text
+    return match[0]
