@@ -157,11 +157,11 @@ def test_rows_are_set_aside_and_progress_is_reported(tmp_path: Path, spark: Spar
     assert len(found) == 4
     assert (by_id[None].city, by_id[None]._quarantine) == ("Lyon", "id: the id is null")
     assert (by_id[3].city, by_id[3]._repairs[0].position) == ("Paris", 3)
-    told = next(filter(None, map(sparkbleach.report, query.recentProgress)))
-    assert (told["position"], told["tuples"], told["version"]) == (4, 4, 1)
-    assert (told["violations"], told["repairs"]) == ({"r": 1}, {"r": 1})
-    assert told["super_cells"] == 2
-    assert told["coordination_messages"] == 4  # each of two workers asks and is told
+    report = next(filter(None, map(sparkbleach.report, query.recentProgress)))
+    assert (report["position"], report["tuples"], report["version"]) == (4, 4, 1)
+    assert (report["violations"], report["repairs"]) == ({"r": 1}, {"r": 1})
+    assert report["super_cells"] == 2
+    assert report["coordination_messages"] == 4  # each of two workers sends one and gets one
 
 
 def test_wrong_options_are_refused(

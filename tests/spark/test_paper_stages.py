@@ -22,7 +22,7 @@ from sparkbleach.spark.ingress import ArrowFunction
 from sparkbleach.spark.lanes import spread_keys
 from sparkbleach.spark.paper.chain import plan_stages, stateful_operator
 from sparkbleach.spark.paper.router import router_function
-from sparkbleach.spark.paper.rows import Row, batch_of, frame_of
+from sparkbleach.spark.paper.rows import Row, rows_to_batch, rows_to_frame
 from sparkbleach.spark.paper.sequencer import SequencerOperator
 from tests.support.cases import SPARK_TYPES, Case, as_live, cases
 from tests.support.lane_stream import LaneStream
@@ -125,7 +125,11 @@ class PaperStream(LaneStream):
         """Send rows through a stage without state, in two partitions."""
         parts = [[row for row in rows if row.worker % 2 == half] for half in range(2)]
         sent = [
-            Row(**row) for part in parts if part for b in stage([batch_of(part)]) for row in b.to_pylist()
+            Row(**row)
+            for part in parts
+            if part
+            for b in stage([rows_to_batch(part)])
+            for row in b.to_pylist()
         ]
         self.random.shuffle(sent)
         return sent
@@ -137,7 +141,7 @@ class PaperStream(LaneStream):
         for number, key in enumerate(keys):
             operator = stateful_operator(self.plan, stages, name)
             mine = [row for row in rows if row.worker % len(keys) == number]
-            sent += self.run_worker(operator, name, number, key, frame_of(mine))
+            sent += self.run_worker(operator, name, number, key, rows_to_frame(mine))
         return sent
 
     def run_worker(

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .messages import CLAIMS, DECISIONS, PROPOSALS, Envelope, Inbox, decisions_schema, lists
+from .messages import CLAIMS, DECISIONS, PROPOSALS, Envelope, Inbox, decisions_schema, list_column
 
-TOP = 5  #: how many candidates a decision tells
+#: the number of candidates in a decision
+TOP = 5
 
 
 class Aggregator:
@@ -67,8 +68,8 @@ def decide(claims: pa.RecordBatch, proposals: pa.RecordBatch) -> pa.RecordBatch:
     best_first = np.lexsort((value, -count, claim))
     claim, value, count = claim[best_first], value[best_first], count[best_first]
     first = np.searchsorted(claim, np.arange(n))
-    told = np.arange(claim.size) - first[claim] < TOP
-    lengths = np.bincount(claim[told], minlength=n)
+    listed = np.arange(claim.size) - first[claim] < TOP
+    lengths = np.bincount(claim[listed], minlength=n)
     return pa.RecordBatch.from_arrays(
         [
             claims.column("position"),
@@ -76,8 +77,8 @@ def decide(claims: pa.RecordBatch, proposals: pa.RecordBatch) -> pa.RecordBatch:
             claims.column("violated"),
             pa.array(groups),
             pa.array(total),
-            lists(lengths, ordered.take(pa.array(value[told]))),
-            lists(lengths, pa.array(count[told])),
+            list_column(lengths, ordered.take(pa.array(value[listed]))),
+            list_column(lengths, pa.array(count[listed])),
         ],
         schema=decisions_schema(own.type),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .messages import LINKS, MERGES, SCHEMAS, Cursor, Envelope, Inbox, rows
+from .messages import LINKS, MERGES, SCHEMAS, Cursor, Envelope, Inbox, make_batch
 
 
 class Coordinator:
@@ -46,10 +46,9 @@ class Coordinator:
                 links = decided.setdefault(position, {})
                 links[groups] = max(links.get(groups, pane), pane)
             self.sent += len(decided) * self.repair_workers
-            schema = SCHEMAS[LINKS]
             found = [
                 (position, groups, pane) for position in decided for groups, pane in decided[position].items()
             ]
-            batch = rows(schema.names, found, schema)
+            batch = make_batch(found, SCHEMAS[LINKS])
             sent += [Envelope(LINKS, worker, attribute, batch) for worker in range(self.repair_workers)]
         return sent

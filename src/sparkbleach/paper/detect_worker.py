@@ -22,10 +22,10 @@ from .messages import (
     Envelope,
     Inbox,
     Segment,
-    keys_of,
-    listed,
-    rows,
-    serial_bytes,
+    key_prefix,
+    make_batch,
+    split_keys,
+    to_list,
 )
 from .worker import Saved, StatefulWorker
 
@@ -96,8 +96,7 @@ class DetectWorker(StatefulWorker[dict[bytes, History]]):
         sent = []
         for kind, found in ((REMOVED, removed), (LINKS, hinges)):
             if found:
-                schema = SCHEMAS[kind]
-                sent.append(Envelope(kind, 0, attribute, rows(schema.names, found, schema)))
+                sent.append(Envelope(kind, 0, attribute, make_batch(found, SCHEMAS[kind])))
         if sub_tuples is not None:
             arrays = [
                 sub_tuples.column("position"),
@@ -179,12 +178,12 @@ class DetectWorker(StatefulWorker[dict[bytes, History]]):
             )
             for key, history in state.items()
         ]
-        return {"groups": rows(_STATE.names, found, _STATE)}
+        return {"groups": make_batch(found, _STATE)}
 
     def load_state(self, saved: Saved) -> dict[bytes, History]:
         """Return the groups as they were saved."""
         found = {}
-        for key, *history, hinges, panes in zip(*map(listed, saved["groups"].columns), strict=True):
+        for key, *history, hinges, panes in zip(*map(to_list, saved["groups"].columns), strict=True):
             found[key] = History(*history)
             found[key].hinges = dict(zip(hinges, panes, strict=True))
         return found
@@ -192,13 +191,13 @@ class DetectWorker(StatefulWorker[dict[bytes, History]]):
 
 def _delete_rule(groups: dict[bytes, History], serial: int) -> None:
     """Forget all groups of a rule, and that others are hinged to them."""
-    prefix = serial_bytes(serial)
+    prefix = key_prefix(serial)
     for key in [key for key in groups if key.startswith(prefix)]:
         del groups[key]
     for history in groups.values():
         left: dict[bytes, int] = {}
         for hinge, pane in history.hinges.items():
-            keys = [key for key in keys_of(hinge) if not key.startswith(prefix)]
+            keys = [key for key in split_keys(hinge) if not key.startswith(prefix)]
             if len(keys) > 1:
                 rest = b"".join(keys)
                 left[rest] = max(left.get(rest, pane), pane)

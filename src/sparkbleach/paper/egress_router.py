@@ -1,4 +1,4 @@
-"""The egress router: joins the verdicts on a tuple, and says who must know what of it. It has no state."""
+"""The egress router: joins the verdicts on a tuple, and sends it to those who need it. It has no state."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .messages import (
     Inbox,
     cells_schema,
     claims_schema,
-    joined,
+    join_cells,
 )
 
-Flags = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 
 class EgressRouter:
@@ -70,19 +70,19 @@ class EgressRouter:
         starts = np.frombuffer(groups.buffers()[1], np.int64, len(groups) + 1, groups.offset * 8) // KEY_BYTES
         lengths = np.diff(starts)
         starts = starts - starts[0]
-        told = np.zeros(int(starts[-1]), np.uint8)
+        flags = np.zeros(int(starts[-1]), np.uint8)
         if verdicts is not None:
             row = np.searchsorted(positions, verdicts.column("position").to_numpy())
-            told[starts[row] + verdicts.column("place").to_numpy()] = verdicts.column("verdict").to_numpy()
+            flags[starts[row] + verdicts.column("place").to_numpy()] = verdicts.column("verdict").to_numpy()
         stored = value.is_valid().to_numpy(zero_copy_only=False)
-        violated = _any(told & VIOLATED, starts)
+        violated = _any(flags & VIOLATED, starts)
         if self.sends_hinges:
-            everywhere = violated | _any(told & NEWS, starts)
+            everywhere = violated | _any(flags & NEWS, starts)
         else:
-            linked = np.add.reduceat(told & IN_GRAPH, starts[:-1], dtype=np.int64) > 1
+            linked = np.add.reduceat(flags & IN_GRAPH, starts[:-1], dtype=np.int64) > 1
             everywhere = violated | (stored & linked)
         cells = pa.RecordBatch.from_arrays(
-            [tuples.column("position"), groups, joined(told, lengths), pa.array(stored), value],
+            [tuples.column("position"), groups, join_cells(flags, lengths), pa.array(stored), value],
             schema=cells_schema(value.type),
         )
         sent = []
@@ -96,17 +96,17 @@ class EgressRouter:
                 batch = _masked(cells.take(pa.array(rows)), mine[rows])
                 sent.append(Envelope(CELLS, worker, attribute, batch))
         if violated.any():
-            sent.append(Envelope(CLAIMS, 0, attribute, _claims(cells, told, starts, violated)))
+            sent.append(Envelope(CLAIMS, 0, attribute, _claims(cells, flags, starts, violated)))
         return sent
 
 
-def _any(flags: NDArray[Any], starts: NDArray[np.int64]) -> Flags:
-    """Tell for each row whether one of its cells has a flag; each row has a cell at least."""
-    found: Flags = np.logical_or.reduceat(flags, starts[:-1])
+def _any(flags: NDArray[Any], starts: NDArray[np.int64]) -> Mask:
+    """Return for each tuple whether one of its groups has a flag; each tuple has a group at least."""
+    found: Mask = np.logical_or.reduceat(flags, starts[:-1])
     return found
 
 
-def _masked(cells: pa.RecordBatch, mine: Flags) -> pa.RecordBatch:
+def _masked(cells: pa.RecordBatch, mine: Mask) -> pa.RecordBatch:
     """Take out the values of cells that another worker holds."""
     if mine.all():
         return cells
@@ -118,12 +118,12 @@ def _masked(cells: pa.RecordBatch, mine: Flags) -> pa.RecordBatch:
 
 
 def _claims(
-    cells: pa.RecordBatch, told: NDArray[np.uint8], starts: NDArray[np.int64], violated: Flags
+    cells: pa.RecordBatch, flags: NDArray[np.uint8], starts: NDArray[np.int64], violated: Mask
 ) -> pa.RecordBatch:
     groups, value = cells.column("groups"), cells.column("value")
     first = int(np.frombuffer(groups.buffers()[1], np.int64, 1, groups.offset * 8)[0])
-    keys = np.frombuffer(groups.buffers()[2], KEY, told.size, first)
-    which = (told & VIOLATED).astype(np.bool_)
+    keys = np.frombuffer(groups.buffers()[2], KEY, flags.size, first)
+    which = (flags & VIOLATED).astype(np.bool_)
     counts = np.add.reduceat(which, starts[:-1], dtype=np.int64)[violated]
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     serials = pa.ListArray.from_arrays(pa.array(offsets), pa.array(keys["serial"][which].astype(np.int64)))

@@ -19,7 +19,7 @@ from ..errors import RuleError, SchemaError, SparkbleachError
 from ..rules.active import ActiveRules
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate
-from .messages import Clock, Envelope, read, written
+from .messages import Clock, Envelope, batch_from_bytes, batch_to_bytes
 from .sequencer import Sequencer
 from .stages import COORDINATOR, END, Stage, clock_ticks, declare_stages, paused_garbage_collector
 from .tally import Tally
@@ -33,7 +33,7 @@ class Part:
 
     Attributes:
         batch: The tuples.
-        positions: Theirs.
+        positions: Their positions in the stream.
         rules: The rules.
         applied: What the rules say of them, by attribute.
     """
@@ -232,9 +232,9 @@ class DistributedEngine:
 
     def load(self, header: str, saved: dict[str, Saved]) -> None:
         """Put saved state in place of this one; the options must be those of the engine that saved it."""
-        told = json.loads(header)
-        self.sequencer = Sequencer.load(self.schema, self.id, told["sequencer"])
-        self._tally = Tally.load(told["tally"])
+        state = json.loads(header)
+        self.sequencer = Sequencer.load(self.schema, self.id, state["sequencer"])
+        self._tally = Tally.load(state["tally"])
         for name, worker in self._stateful().items():
             worker.load(saved[name])
 
@@ -249,4 +249,6 @@ class DistributedEngine:
 
 def through_bytes(envelopes: Iterable[Envelope]) -> list[Envelope]:
     """Return envelopes as they come out of a shuffle: bytes in between, nothing is shared."""
-    return [envelope._replace(batch=read(written(envelope.batch))) for envelope in envelopes]
+    return [
+        envelope._replace(batch=batch_from_bytes(batch_to_bytes(envelope.batch))) for envelope in envelopes
+    ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..engine.apply import AppliedRules
 from ..engine.encode import canonical
-from .messages import KEY, SCHEMAS, SUB_TUPLES, TUPLES, Envelope, joined, tuples_schema
+from .messages import KEY, SCHEMAS, SUB_TUPLES, TUPLES, Envelope, join_cells, tuples_schema
 
 
 class IngressRouter:
@@ -44,7 +44,7 @@ class IngressRouter:
         keys["hi"], keys["lo"] = cells.key_hi.T, cells.key_lo.T
         flat = keys[applies]
         lengths = lengths[which]
-        groups = joined(flat, lengths)
+        groups = join_cells(flat, lengths)
         value = canonical(cells.column).take(pa.array(which))
         positions = positions[which]
         tuples = pa.RecordBatch.from_arrays(

@@ -1,4 +1,4 @@
-"""The link worker: that half of a repair worker which talks to the coordinator.
+"""The link worker: the half of a repair worker that asks the coordinator.
 
 A stage of a micro-batch runs once, so a repair worker cannot ask the coordinator in the middle of its work.
 It is cut in two: this half knows which groups the worker's own cells lie in, and proposes merges before the
@@ -23,11 +23,11 @@ from .messages import (
     Envelope,
     Inbox,
     Segment,
-    keys_of,
-    listed,
-    rows,
-    serial_bytes,
-    verdict_of,
+    key_prefix,
+    make_batch,
+    read_verdicts,
+    split_keys,
+    to_list,
 )
 from .worker import Saved, StatefulWorker
 
@@ -70,16 +70,15 @@ class LinkWorker(StatefulWorker[LinkState]):
         merges: list[tuple[int, bytes, int]] = []
         for segment in segments:
             for serial in segment.deleted:
-                prefix = serial_bytes(serial)
-                known = {*state.graph, *state.hinges.keys()}
+                prefix = key_prefix(serial)
+                known = {*state.graph, *state.hinges.groups()}
                 self._remove(state, {key for key in known if key.startswith(prefix)}, segment.start)
             if segment.slides:
                 self._remove(state, {key for (key,) in removed.until(segment.first + 1)}, segment.start)
             self._look(state, segment, cells, merges)
         if not merges:
             return []
-        schema = SCHEMAS[MERGES]
-        return [Envelope(MERGES, 0, attribute, rows(schema.names, merges, schema))]
+        return [Envelope(MERGES, 0, attribute, make_batch(merges, SCHEMAS[MERGES]))]
 
     def _look(
         self, state: LinkState, segment: Segment, cells: Cursor, merges: list[tuple[int, bytes, int]]
@@ -88,7 +87,7 @@ class LinkWorker(StatefulWorker[LinkState]):
         for position, groups, verdicts, stored, value in cells.until(segment.end):
             if value is not None and len(groups) > KEY_BYTES:
                 hinges.add(groups, segment.pane)
-            verdict = verdict_of(verdicts)
+            verdict = read_verdicts(verdicts)
             if verdict is None or not verdict.violated:
                 continue
             if self.always:
@@ -97,14 +96,14 @@ class LinkWorker(StatefulWorker[LinkState]):
                 continue
             entering = [groups[place] for place in verdict.entering]
             graph.update(entering)
-            links_itself = frozenset(keys_of(groups) if stored else ())
-            for hinge in {hinge for key in entering for hinge in hinges.of(key)}:
-                linked = graph.intersection(keys_of(hinge))
-                if self.must_ask(linked, links_itself):
+            links_itself = frozenset(split_keys(groups) if stored else ())
+            for hinge in {hinge for key in entering for hinge in hinges.with_group(key)}:
+                linked = graph.intersection(split_keys(hinge))
+                if self.must_propose(linked, links_itself):
                     merges.append((position, hinge, hinges.panes[hinge]))
 
-    def must_ask(self, linked: set[bytes], links_itself: frozenset[bytes]) -> bool:
-        """Tell whether the other workers do not know a link yet.
+    def must_propose(self, linked: set[bytes], links_itself: frozenset[bytes]) -> bool:
+        """Return whether the other workers do not know a link yet.
 
         Args:
             linked: The groups of the graph that an old cell lies in, one of them new there.
@@ -119,9 +118,9 @@ class LinkWorker(StatefulWorker[LinkState]):
 
     def save_state(self, state: LinkState) -> Saved:
         """Return the groups in the graph, and the hinges."""
-        graph = rows(_GRAPH.names, [(key,) for key in state.graph], _GRAPH)
+        graph = make_batch([(key,) for key in state.graph], _GRAPH)
         return {"graph": graph, "hinges": state.hinges.save()}
 
     def load_state(self, saved: Saved) -> LinkState:
         """Return groups and hinges as they were saved."""
-        return LinkState(Hinges.load(saved["hinges"]), set(listed(saved["graph"].column(0))))
+        return LinkState(Hinges.load(saved["hinges"]), set(to_list(saved["graph"].column(0))))

@@ -1,4 +1,4 @@
-"""What the stages of the paper's topology say to each other.
+"""The messages between the stages of the paper's topology.
 
 A message is a row; the rows that one stage sends to one worker about one attribute are a record batch in
 an envelope. Nothing else passes between stages, so an envelope is what a shuffle carries. A group is named by
@@ -25,14 +25,14 @@ KEY = np.dtype([("serial", ">u4"), ("hi", "<u8"), ("lo", "<u8")])
 KEY_BYTES = KEY.itemsize
 SERIAL_BYTES = 4
 
-# What a detect worker says of a sub-tuple. The paper's three messages: no violation (no VIOLATED),
+# The flags of a verdict on a sub-tuple. The paper's three messages: no violation (no VIOLATED),
 # append-only (VIOLATED), complete (VIOLATED and ENTERS).
 IN_GRAPH = 1  #: the group is in the graph, now that the tuple has been looked at
 VIOLATED = 2  #: the tuple violates the rule
 ENTERS = 4  #: with this tuple the group enters the graph
-NEWS = 8  #: RW-hinge: the workers do not know yet that the group's cells hang in these groups, in this pane
+NEWS = 8  #: RW-hinge: repair workers do not know yet that a cell of this pane lies in these groups
 
-#: ingress router to everybody: the bounds of the micro-batch and the rules deleted in it
+#: to every worker with state: the bounds of the micro-batch and the rules deleted in it
 CLOCK = "clock"
 #: ingress router to detect worker: what a rule sees of a tuple
 SUB_TUPLES = "sub-tuples"
@@ -48,7 +48,7 @@ CELLS = "cells"
 CLAIMS = "claims"
 #: link worker to coordinator: groups that belong to one subgraph, as the worker's own cells show
 MERGES = "merges"
-#: to all repair workers, from the coordinator or (RW-hinge) from a detect worker: likewise
+#: coordinator, or with RW-hinge detect worker, to all repair workers: groups that belong to one subgraph
 LINKS = "links"
 #: repair worker to aggregator: candidates for a cell with their counts among the worker's cells
 PROPOSALS = "proposals"
@@ -178,7 +178,7 @@ class Clock:
     end: int
     deletions: tuple[tuple[int, int], ...] = ()
 
-    def batch(self) -> pa.RecordBatch:
+    def to_batch(self) -> pa.RecordBatch:
         """Return the clock as a message."""
         row = {
             "first": self.first,
@@ -189,7 +189,7 @@ class Clock:
         return pa.RecordBatch.from_pylist([row], SCHEMAS[CLOCK])
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch) -> Clock:
+    def from_batch(cls, batch: pa.RecordBatch) -> Clock:
         """Return the clock in a message."""
         (row,) = batch.to_pylist()
         return cls(row["first"], row["end"], tuple(zip(row["deleted_at"], row["deleted"], strict=True)))
@@ -218,7 +218,7 @@ class Inbox:
     @property
     def clock(self) -> Clock:
         """The clock of the micro-batch, of which every worker gets a copy."""
-        return Clock.of(self._batches[CLOCK, ""][0])
+        return Clock.from_batch(self._batches[CLOCK, ""][0])
 
     @property
     def attributes(self) -> list[str]:
@@ -244,7 +244,7 @@ class Cursor:
 
     def __init__(self, batch: pa.RecordBatch | None, *names: str) -> None:
         self._positions = np.zeros(0, np.int64) if batch is None else batch.column("position").to_numpy()
-        self._columns = [[] if batch is None else listed(batch.column(name)) for name in names]
+        self._columns = [[] if batch is None else to_list(batch.column(name)) for name in names]
         self._at = 0
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -257,17 +257,17 @@ class Cursor:
         return zip(*(column[first : self._at] for column in self._columns), strict=True)
 
 
-def listed(array: pa.Array) -> list[Any]:
+def to_list(array: pa.Array) -> list[Any]:
     """Return the cells of a column as Python objects, faster than `to_pylist`."""
     kind = array.type
     if pa.types.is_list(kind):
-        items = listed(array.values)
+        items = to_list(array.values)
         return [items[i:j] for i, j in pairwise(array.offsets.to_pylist())]
     if array.null_count == len(array):
         return [None] * len(array)
     if array.null_count:
         distinct = array.dictionary_encode()
-        values = [*listed(distinct.dictionary), None]
+        values = [*to_list(distinct.dictionary), None]
         return [values[i] for i in distinct.indices.fill_null(len(values) - 1).to_numpy().tolist()]
     if pa.types.is_large_binary(kind):
         data = array.buffers()[2]
@@ -284,7 +284,7 @@ def listed(array: pa.Array) -> list[Any]:
 
 
 class Verdict(NamedTuple):
-    """What all verdicts on a tuple come down to; a place is where a group's key lies in its set."""
+    """All verdicts on a tuple: by flag, where the keys of the groups with it lie in the tuple's set."""
 
     in_graph: tuple[slice, ...]
     violated: tuple[slice, ...]
@@ -292,7 +292,7 @@ class Verdict(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 16)
-def verdict_of(verdicts: bytes) -> Verdict | None:
+def read_verdicts(verdicts: bytes) -> Verdict | None:
     """Return the places of groups with each flag; None if no group is in the graph."""
     if not any(verdicts):
         return None
@@ -305,17 +305,17 @@ def verdict_of(verdicts: bytes) -> Verdict | None:
     )
 
 
-def keys_of(groups: bytes) -> list[bytes]:
+def split_keys(groups: bytes) -> list[bytes]:
     """Return the keys in a set of groups."""
     return [groups[i : i + KEY_BYTES] for i in range(0, len(groups), KEY_BYTES)]
 
 
-def serial_bytes(serial: int) -> bytes:
+def key_prefix(serial: int) -> bytes:
     """Return what the keys of a rule's groups begin with."""
     return serial.to_bytes(SERIAL_BYTES, "big")
 
 
-def joined(cells: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
+def join_cells(cells: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
     """Return rows of fixed-width cells as one byte string for each row.
 
     Args:
@@ -331,21 +331,21 @@ def joined(cells: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
     )
 
 
-def lists(lengths: Sequence[int] | NDArray[np.int64], items: pa.Array) -> pa.Array:
+def list_column(lengths: Sequence[int] | NDArray[np.int64], items: pa.Array) -> pa.Array:
     """Return a column of lists from their lengths and all their items."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), items)
 
 
-def rows(names: Sequence[str], found: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return tuples of Python objects as messages."""
-    columns = zip(*found, strict=True) if found else [()] * len(names)
-    arrays = [pa.array(column, schema.field(name).type) for name, column in zip(names, columns, strict=True)]
+def make_batch(found: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows of Python objects as a record batch."""
+    columns = zip(*found, strict=True) if found else [()] * len(schema)
+    arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def written(batch: pa.RecordBatch) -> pa.Buffer:
+def batch_to_bytes(batch: pa.RecordBatch) -> pa.Buffer:
     """Return a record batch as bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -353,7 +353,7 @@ def written(batch: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
-def read(data: pa.Buffer | bytes) -> pa.RecordBatch:
+def batch_from_bytes(data: pa.Buffer | bytes) -> pa.RecordBatch:
     """Return the record batch in these bytes."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()

@@ -17,11 +17,11 @@ from .messages import (
     Envelope,
     Inbox,
     Segment,
-    keys_of,
-    lists,
+    key_prefix,
+    list_column,
     proposals_schema,
-    serial_bytes,
-    verdict_of,
+    read_verdicts,
+    split_keys,
 )
 from .violation_graph import ViolationGraph
 from .worker import Saved, StatefulWorker
@@ -88,7 +88,7 @@ class RepairWorker(StatefulWorker[ViolationGraph]):
         proposals = Proposals()
         for segment in segments:
             for serial in segment.deleted:
-                gone[serial_bytes(serial)] = segment.first
+                gone[key_prefix(serial)] = segment.first
                 graph.delete_rule(serial, segment.start)
             if segment.slides:
                 removed = {key for (key,) in removals.until(segment.first + 1)}
@@ -111,7 +111,7 @@ class RepairWorker(StatefulWorker[ViolationGraph]):
             for groups, pane in hinges:
                 left = [
                     key
-                    for key in keys_of(groups)
+                    for key in split_keys(groups)
                     if gone.get(key, -1) <= position and gone.get(key[:SERIAL_BYTES], -1) <= position
                 ]
                 if pane >= start or (not self.basic and any(key in graph.graph for key in left)):
@@ -129,7 +129,7 @@ class RepairWorker(StatefulWorker[ViolationGraph]):
         for position, groups, verdicts, stored, value in cells.until(segment.end):
             if value is not None:
                 graph.join(groups, value, pane)
-            verdict = verdict_of(verdicts)
+            verdict = read_verdicts(verdicts)
             if verdict is None:
                 continue
             for place in verdict.entering:
@@ -184,7 +184,7 @@ class Proposals:
             pa.array(self.positions, pa.int64()),
             pa.array(self.groups, pa.int64()),
             pa.array(self.totals, pa.int64()),
-            lists(self.lengths, pa.array(self.values, value)),
-            lists(self.lengths, pa.array(self.counts, pa.int64())),
+            list_column(self.lengths, pa.array(self.values, value)),
+            list_column(self.lengths, pa.array(self.counts, pa.int64())),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=proposals_schema(value))

@@ -136,7 +136,7 @@ def clock_ticks(stages: Stages, clock: Clock) -> Iterator[tuple[str, Envelope]]:
     for stage in stages.values():
         if stage.has_state:
             for worker in range(stage.workers):
-                yield stage.name, Envelope(CLOCK, worker, "", clock.batch())
+                yield stage.name, Envelope(CLOCK, worker, "", clock.to_batch())
 
 
 @contextmanager

@@ -46,14 +46,14 @@ class Tally:
             decided = decisions.get(attribute)
             if decided is None:
                 decided = pa.RecordBatch.from_pylist([], decisions_schema(canonical_type(type)))
-            told = applied.get(attribute)
+            found = applied.get(attribute)
             column, violated = decided_column(
                 type,
                 attribute,
                 active_rules,
-                told.cells if told else None,
-                told.constants if told else None,
-                _at(decided, positions),
+                found.cells if found else None,
+                found.constants if found else None,
+                _decisions_at(decided, positions),
                 positions,
                 rules.version,
             )
@@ -89,13 +89,13 @@ class Tally:
         return tally
 
 
-def _at(decisions: pa.RecordBatch, positions: NDArray[np.int64]) -> pa.RecordBatch:
+def _decisions_at(decisions: pa.RecordBatch, positions: NDArray[np.int64]) -> pa.RecordBatch:
     """Return the decisions on tuples at these positions."""
     if not positions.size:
         return decisions.slice(0, 0)
-    told = decisions.column("position").to_numpy()
-    begin, end = np.searchsorted(told, [positions[0], positions[-1] + 1])
+    decided = decisions.column("position").to_numpy()
+    begin, end = np.searchsorted(decided, [positions[0], positions[-1] + 1])
     part = decisions.slice(begin, end - begin)
     if positions[-1] - positions[0] + 1 == positions.size:
         return part
-    return take_rows(part, np.flatnonzero(np.isin(told[begin:end], positions)))
+    return take_rows(part, np.flatnonzero(np.isin(decided[begin:end], positions)))

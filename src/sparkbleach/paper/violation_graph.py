@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from .hinges import Hinges
-from .messages import KEY_BYTES, keys_of, listed, rows, serial_bytes
+from .messages import KEY_BYTES, key_prefix, make_batch, split_keys, to_list
 
 
 class Group:
@@ -43,7 +43,7 @@ class SuperCell:
         #: cells since it is in the graph
         self.cumulative = 0
         #: one of its groups in the graph, None if there is none
-        self.anchor = anchor_of(groups)
+        self.anchor = first_in_graph(groups)
 
 
 class Subgraph:
@@ -86,7 +86,7 @@ class ViolationGraph:
         """Let a cell join its super cell."""
         cell = self.cells.get((keys, value))
         if cell is None:
-            cell = self.cells[keys, value] = SuperCell(keys, tuple(map(self._group, keys_of(keys))), value)
+            cell = self.cells[keys, value] = SuperCell(keys, tuple(map(self._group, split_keys(keys))), value)
             for group in cell.groups:
                 group.cells.add(cell)
             if cell.anchor is not None and not self.vote:
@@ -109,18 +109,18 @@ class ViolationGraph:
                 cell.cumulative = sum(cell.window.values())
                 group.subgraph.add(cell.value, cell.cumulative)
             elif self.vote:
-                group.subgraph.add(cell.value, self._count_of(cell))
+                group.subgraph.add(cell.value, self._current_count(cell))
             else:
                 self._merge(group, cell.anchor)
-        for keys in self.hinges.of(key):
-            self.link(keys_of(keys))
+        for keys in self.hinges.with_group(key):
+            self.link(split_keys(keys))
 
     def learn(self, keys: bytes, pane: int) -> None:
         """Learn that a cell of some worker lies in exactly these groups."""
         # What is known already has been linked, too: here, when a group entered, or after a split.
         if self.hinges.panes.get(keys, -1) < pane and len(keys) > KEY_BYTES:
             self.hinges.add(keys, pane)
-            self.link(keys_of(keys))
+            self.link(split_keys(keys))
 
     def link(self, keys: Iterable[bytes]) -> None:
         """Merge the subgraphs of those of these groups that are in the graph."""
@@ -146,8 +146,8 @@ class ViolationGraph:
 
     def delete_rule(self, serial: int, start: int) -> None:
         """Remove all groups of a rule."""
-        prefix = serial_bytes(serial)
-        known = chain(self.groups, self.hinges.keys())
+        prefix = key_prefix(serial)
+        known = chain(self.groups, self.hinges.groups())
         self._remove({key for key in known if key.startswith(prefix)})
         self.hinges.prune(start, () if self.basic else self.graph)
 
@@ -183,7 +183,7 @@ class ViolationGraph:
         for group in groups[1:]:
             for cell in group.cells:
                 if seen.isdisjoint(cell.groups):
-                    counts[cell.value] = counts.get(cell.value, 0) + self._count_of(cell)
+                    counts[cell.value] = counts.get(cell.value, 0) + self._current_count(cell)
             seen.add(group)
         return counts
 
@@ -193,7 +193,7 @@ class ViolationGraph:
             group = self.groups[key] = Group(key)
         return group
 
-    def _count_of(self, cell: SuperCell) -> int:
+    def _current_count(self, cell: SuperCell) -> int:
         return sum(cell.window.values()) if self.basic else cell.cumulative
 
     def _count(self, cell: SuperCell, count: int) -> None:
@@ -237,7 +237,7 @@ class ViolationGraph:
         del self.cells[cell.keys, cell.value]
         cell.groups = tuple(group for group in cell.groups if group.key not in removed)
         cell.keys = b"".join(group.key for group in cell.groups)
-        cell.anchor = anchor_of(cell.groups)
+        cell.anchor = first_in_graph(cell.groups)
         if not cell.groups:
             return
         same = self.cells.setdefault((cell.keys, cell.value), cell)
@@ -265,10 +265,10 @@ class ViolationGraph:
         if not self.vote:
             for cell in cells:
                 self._merge(*[group for group in cell.groups if group.subgraph is not None])
-            for keys in {keys for group in groups for keys in self.hinges.of(group.key)}:
-                self.link(keys_of(keys))
+            for keys in {keys for group in groups for keys in self.hinges.with_group(group.key)}:
+                self.link(split_keys(keys))
         for cell in cells:
-            self._count(cell, self._count_of(cell))
+            self._count(cell, self._current_count(cell))
 
     def save(self) -> dict[str, pa.RecordBatch]:
         """Return all state: super cells, the groups in the graph, hinges. Subgraphs follow from them."""
@@ -276,11 +276,11 @@ class ViolationGraph:
             (cell.keys, cell.value, list(cell.window), list(cell.window.values()), cell.cumulative)
             for cell in self.cells.values()
         ]
-        schema = cells_state(self.value_type)
+        schema = _cells_schema(self.value_type)
         graph = pa.schema([("group", pa.large_binary())])
         return {
-            "cells": rows(schema.names, cells, schema),
-            "graph": rows(graph.names, [(key,) for key in self.graph], graph),
+            "cells": make_batch(cells, schema),
+            "graph": make_batch([(key,) for key in self.graph], graph),
             "hinges": self.hinges.save(),
         }
 
@@ -289,11 +289,11 @@ class ViolationGraph:
         """Return a graph as it was saved."""
         graph = cls(basic, vote, saved["cells"].schema.field("value").type)
         graph.hinges = Hinges.load(saved["hinges"])
-        for key in listed(saved["graph"].column(0)):
+        for key in to_list(saved["graph"].column(0)):
             graph.graph[key] = graph._group(key)
             graph.graph[key].subgraph = Subgraph(graph.graph[key])
-        for keys, value, panes, counts, cumulative in zip(*map(listed, saved["cells"].columns), strict=True):
-            cell = SuperCell(keys, tuple(map(graph._group, keys_of(keys))), value)
+        for keys, value, panes, counts, cumulative in zip(*map(to_list, saved["cells"].columns), strict=True):
+            cell = SuperCell(keys, tuple(map(graph._group, split_keys(keys))), value)
             cell.window = dict(zip(panes, counts, strict=True))
             cell.cumulative = cumulative
             graph.cells[keys, value] = cell
@@ -303,7 +303,7 @@ class ViolationGraph:
         return graph
 
 
-def anchor_of(groups: Iterable[Group]) -> Group | None:
+def first_in_graph(groups: Iterable[Group]) -> Group | None:
     """Return the first of some groups that is in the graph."""
     for group in groups:
         if group.subgraph is not None:
@@ -311,7 +311,7 @@ def anchor_of(groups: Iterable[Group]) -> Group | None:
     return None
 
 
-def cells_state(value: pa.DataType) -> pa.Schema:
+def _cells_schema(value: pa.DataType) -> pa.Schema:
     """Return the schema of saved super cells."""
     return pa.schema(
         [

@@ -41,7 +41,7 @@ _TIMED = ("basic", "dr", "ir", "hinge")
 class PaperLinkWorker(LinkWorker):
     """RW-dr by the letter of the paper: asks even where the tuple's own cell makes the same link."""
 
-    def must_ask(self, linked: set[bytes], links_itself: frozenset[bytes]) -> bool:  # noqa: ARG002
+    def must_propose(self, linked: set[bytes], links_itself: frozenset[bytes]) -> bool:  # noqa: ARG002
         """Tell whether an old cell is in the graph through another rule."""
         return len(linked) > 1
 

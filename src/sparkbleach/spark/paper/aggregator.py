@@ -24,8 +24,8 @@ from ..lane import report_text
 from ..plan import REPORT as REPORT_COLUMN
 from ..plan import Plan
 from ..repairs import pack_repairs
-from .parts import parts_of, rules_of
-from .rows import BLOB, COUNTS, OUTCOME, REPORT, Row, envelopes_of
+from .parts import cut_blob, rules_from_json
+from .rows import BLOB, COUNTS, OUTCOME, REPORT, Row, read_envelopes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,12 +52,12 @@ class AggregatorOperator(StatefulProcessor):
         """Decide on the cells of a micro-batch."""
         import pandas as pd
 
-        came: dict[str, list[Any]] = {}
+        received: dict[str, list[Any]] = {}
         for frame in rows:
             for row in frame.itertuples(index=False):
-                came.setdefault(row.kind, []).append(row)
-        blobs = sorted(came.get(BLOB, ()), key=lambda blob: blob.number)
-        messages, report = self.process(came, blobs)
+                received.setdefault(row.kind, []).append(row)
+        blobs = sorted(received.get(BLOB, ()), key=lambda blob: blob.number)
+        messages, report = self.process(received, blobs)
         for blob, message in zip(blobs, messages, strict=True):
             yield pd.DataFrame(
                 {
@@ -72,7 +72,7 @@ class AggregatorOperator(StatefulProcessor):
                 }
             )
         nothing = {name: [None] for name in ("cells", "rest", "quarantined", "repairs")}
-        for row in came.get(OUTCOME, ()):
+        for row in received.get(OUTCOME, ()):
             yield pd.DataFrame(
                 {
                     "lane": [0],
@@ -84,28 +84,25 @@ class AggregatorOperator(StatefulProcessor):
             )
         collect_garbage()
 
-    def process(self, came: dict[str, list[Any]], blobs: list[Row]) -> tuple[list[pa.Buffer | None], str]:
+    def process(self, received: dict[str, list[Any]], blobs: list[Row]) -> tuple[list[pa.Buffer | None], str]:
         """Decide on the cells of a micro-batch; return the repairs of each blob, and the report."""
         stored = self.counts.get()
         state: dict[str, Any] = json.loads(stored[0]) if stored else {"tally": [], "messages": 0}
         tally = Tally.load(state["tally"])
         with paused_garbage_collector():
-            decided = (
-                self.stages[AGGREGATOR]
-                .make()
-                .process(envelopes_of([*came.get(CLAIMS, ()), *came.get(PROPOSALS, ())]))
-            )
+            envelopes = read_envelopes([*received.get(CLAIMS, ()), *received.get(PROPOSALS, ())])
+            decided = self.stages[AGGREGATOR].make().process(envelopes)
         decisions = {envelope.attribute: envelope.batch for envelope in decided}
         messages = [self._repair(blob, decisions, tally) for blob in blobs]
         counts = Counter(coordination_messages=state["messages"])
-        for row in came.get(COUNTS, ()):
+        for row in received.get(COUNTS, ()):
             counts.update(json.loads(row.note))
-        (told,) = (json.loads(row.note) for row in came[REPORT])
-        active_rules = rules_of(self.plan.schema, told.pop("rules"))
+        (known,) = (json.loads(row.note) for row in received[REPORT])
+        active_rules = rules_from_json(self.plan.schema, known.pop("rules"))
         state = {"tally": tally.save(active_rules), "messages": counts["coordination_messages"]}
         self.counts.update((json.dumps(state),))
         report = {
-            **told,
+            **known,
             "rules": [active.id for active in active_rules],
             "violations": tally.violations(active_rules),
             "repairs": tally.repairs(active_rules),
@@ -120,7 +117,7 @@ class AggregatorOperator(StatefulProcessor):
     def _repair(self, blob: Row, decisions: dict[str, pa.RecordBatch], tally: Tally) -> pa.Buffer | None:
         """Return the repairs of a blob."""
         repaired = []
-        for part in parts_of(self.plan, blob, unpack(blob.data or b"")):
+        for part in cut_blob(self.plan, blob, unpack(blob.data or b"")):
             applied = apply_active_rules(part.rules, part.batch, part.rules.attributes_with_constants)
             columns = tally.repair(part.rules, applied, decisions, part.positions)
             repaired += [replace(column, rows=part.rows[column.rows]) for column in columns]

@@ -34,7 +34,7 @@ class Part:
     positions: NDArray[np.int64]
 
 
-def note_of(first: int, segments: list[tuple[int, int, str]]) -> str:
+def blob_note(first: int, segments: list[tuple[int, int, str]]) -> str:
     """Return the note of a blob.
 
     Args:
@@ -44,7 +44,7 @@ def note_of(first: int, segments: list[tuple[int, int, str]]) -> str:
     return json.dumps({"first": first, "segments": segments})
 
 
-def parts_of(plan: Plan, blob: Row, batch: pa.RecordBatch) -> Iterator[Part]:
+def cut_blob(plan: Plan, blob: Row, batch: pa.RecordBatch) -> Iterator[Part]:
     """Yield the parts of a blob whose cells are this batch."""
     note = json.loads(blob.note or "")
     if blob.positions is None:
@@ -59,10 +59,10 @@ def parts_of(plan: Plan, blob: Row, batch: pa.RecordBatch) -> Iterator[Part]:
         begin, stop = np.searchsorted(positions, [first, end])
         if begin < stop:
             part = batch.slice(begin, stop - begin)
-            yield Part(rules_of(plan.schema, rules), part, order[begin:stop], positions[begin:stop])
+            yield Part(rules_from_json(plan.schema, rules), part, order[begin:stop], positions[begin:stop])
 
 
 @lru_cache(maxsize=32)
-def rules_of(schema: pa.Schema, saved: str) -> ActiveRules:
+def rules_from_json(schema: pa.Schema, saved: str) -> ActiveRules:
     """Return the rules in a text; copy them before you change them."""
     return ActiveRules.load(schema, None, json.loads(saved))

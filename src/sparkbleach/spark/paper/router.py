@@ -13,12 +13,12 @@ from ..blob import unpack
 from ..garbage import collect_garbage
 from ..ingress import ArrowFunction
 from ..plan import Plan
-from .parts import parts_of
-from .rows import Row, batch_of, count_rows, envelopes_of, in_order, message_rows
+from .parts import cut_blob
+from .rows import Row, count_rows, message_rows, read_envelopes, rows_to_batch, sort_rows
 
 
 def router_function(plan: Plan, stages: Stages, name: str) -> ArrowFunction:
-    """Return a stage without state: it takes the rows that are for it together, and lets others pass."""
+    """Return a stage without state: it processes its own rows all together, and passes others on."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         mine: list[Row] = []
@@ -31,7 +31,7 @@ def router_function(plan: Plan, stages: Stages, name: str) -> ArrowFunction:
         if mine:
             sent = _cut(plan, stages, mine) if name == INGRESS_ROUTER else _route(stages, name, mine)
             if sent:
-                yield batch_of(sent)
+                yield rows_to_batch(sent)
         collect_garbage()
 
     return run
@@ -42,7 +42,7 @@ def _cut(plan: Plan, stages: Stages, blobs: list[Row]) -> list[Row]:
     router = stages[INGRESS_ROUTER].make()
     sent = [blob._replace(stage=AGGREGATOR) for blob in blobs]
     for blob in blobs:
-        for part in parts_of(plan, blob, unpack(blob.data or b"")):
+        for part in cut_blob(plan, blob, unpack(blob.data or b"")):
             envelopes = router.process(apply_active_rules(part.rules, part.batch), part.positions)
             sent += message_rows(stages, INGRESS_ROUTER, envelopes)
     return sent
@@ -51,5 +51,5 @@ def _cut(plan: Plan, stages: Stages, blobs: list[Row]) -> list[Row]:
 def _route(stages: Stages, name: str, rows: list[Row]) -> list[Row]:
     router = stages[name].make()
     with paused_garbage_collector():
-        sent = router.process(envelopes_of(in_order(rows)))
+        sent = router.process(read_envelopes(sort_rows(rows)))
     return [*count_rows(stages[name], router), *message_rows(stages, name, sent)]

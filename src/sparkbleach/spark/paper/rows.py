@@ -1,6 +1,6 @@
 """What travels between stages: rows, each addressed to a stage and a worker of it.
 
-The query is one chain of stages. A stage takes the rows that are addressed to it and lets all others pass.
+The query is one chain of stages. A stage processes its own rows and passes all others on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from ...paper.messages import Envelope, read, written
+from ...paper.messages import Envelope, batch_from_bytes, batch_to_bytes
 from ...paper.stages import AGGREGATOR, Stage, Stages
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ def message_rows(stages: Stages, sender: str, envelopes: Iterable[Envelope]) -> 
 
 def message_row(stage: str, envelope: Envelope) -> Row:
     """Return an envelope as a row for a stage."""
-    return Row(stage, envelope.to, envelope.kind, envelope.attribute, written(envelope.batch).to_pybytes())
+    return Row(
+        stage, envelope.to, envelope.kind, envelope.attribute, batch_to_bytes(envelope.batch).to_pybytes()
+    )
 
 
 def count_rows(stage: Stage, worker: Any) -> list[Row]:
@@ -86,24 +88,24 @@ def count_rows(stage: Stage, worker: Any) -> list[Row]:
     return [Row(AGGREGATOR, 0, COUNTS, note=json.dumps(counts))] if counts else []
 
 
-def envelopes_of(rows: Iterable[Any]) -> list[Envelope]:
+def read_envelopes(rows: Iterable[Any]) -> list[Envelope]:
     """Return the envelopes in rows."""
-    return [Envelope(row.kind, row.worker, row.attribute, read(row.data)) for row in rows]
+    return [Envelope(row.kind, row.worker, row.attribute, batch_from_bytes(row.data)) for row in rows]
 
 
-def in_order(rows: Iterable[Any]) -> list[Any]:
+def sort_rows(rows: Iterable[Any]) -> list[Any]:
     """Return messages in an order that does not depend on how they came."""
     return sorted(rows, key=lambda row: (row.kind, row.attribute, row.data))
 
 
-def frame_of(rows: Sequence[Row]) -> pd.DataFrame:
+def rows_to_frame(rows: Sequence[Row]) -> pd.DataFrame:
     """Return rows as a stateful operator yields them."""
     import pandas as pd
 
     return pd.DataFrame(rows, columns=Row._fields)
 
 
-def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
+def rows_to_batch(rows: Sequence[Row]) -> pa.RecordBatch:
     """Return rows as an Arrow batch."""
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, type) for column, type in zip(columns, _TYPES, strict=True)]

@@ -28,8 +28,8 @@ from ..lane import arrived, begin, config_of
 from ..plan import Plan
 from ..replica import open_store
 from ..state_store import Head
-from .parts import note_of, rules_of
-from .rows import BLOB, OUTCOME, REPORT, Row, frame_of, message_row
+from .parts import blob_note, rules_from_json
+from .rows import BLOB, OUTCOME, REPORT, Row, message_row, rows_to_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,14 +77,14 @@ class SequencerOperator(StatefulProcessor):
         done = self.process([blob.cells for blob in blobs], records)
         for number, (blob, positions) in enumerate(zip(blobs, done.positions, strict=True)):
             first, last = int(positions.min()), int(positions.max())
-            note = note_of(first, [one for one in done.segments if one[0] <= last and one[1] > first])
+            note = blob_note(first, [one for one in done.segments if one[0] <= last and one[1] > first])
             given = positions.tobytes() if self.plan.order_by else None
             row = Row(
                 INGRESS_ROUTER, number, BLOB, "", blob.cells, number, blob.rest, blob.quarantined, given, note
             )
-            yield frame_of([row])
+            yield rows_to_frame([row])
         ticks = [message_row(stage, tick) for stage, tick in clock_ticks(self.stages, done.clock)]
-        yield frame_of([*ticks, *_told(done, len(blobs))])
+        yield rows_to_frame([*ticks, *_aggregator_rows(done, len(blobs))])
         collect_garbage()
 
     def process(self, cells: Sequence[bytes], records: Sequence[ControlRecord] = ()) -> Sequenced:
@@ -95,7 +95,7 @@ class SequencerOperator(StatefulProcessor):
         if head is None:
             rules = ActiveRules(plan.schema, plan.rules)
             head = Head(str(uuid.uuid4()), _saved(rules), config_of(plan))
-        known = rules_of(schema_from_text(head.first["schema"]), head.first["rules"])
+        known = rules_from_json(schema_from_text(head.first["schema"]), head.first["rules"])
         sequencer = Sequencer(known.copy(), head.position)
         events = begin(plan, head, sequencer, records, begins=begins)
         positions = _positions(cells, plan.order_by, sequencer.position)
@@ -123,8 +123,8 @@ class SequencerOperator(StatefulProcessor):
         """Do nothing."""
 
 
-def _told(done: Sequenced, number: int) -> list[Row]:
-    """Return what the aggregator has to tell."""
+def _aggregator_rows(done: Sequenced, number: int) -> list[Row]:
+    """Return what the aggregator reports and sends on, rule updates numbered from `number` on."""
     report = Row(AGGREGATOR, 0, REPORT, note=json.dumps(done.report))
     outcomes = [
         Row(AGGREGATOR, 0, OUTCOME, number=n, note=outcome.to_json())

@@ -12,14 +12,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ...paper.messages import Envelope, read, written
+from ...paper.messages import Envelope, batch_from_bytes, batch_to_bytes
 from ...paper.stages import Stages, paused_garbage_collector
 from ...paper.worker import StatefulWorker
 from ..garbage import collect_garbage
 from ..lanes import spread_keys
 from ..replica import ReplicaFactory, commit, load_replica, open_store
 from ..state_store import Delta, Head
-from .rows import Row, count_rows, frame_of, in_order, message_rows
+from .rows import Row, count_rows, message_rows, rows_to_frame, sort_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ class WorkerReplica:
         """Take in the messages of a micro-batch once more."""
         kinds = delta.header["envelopes"]
         self.process(
-            Envelope(kind, 0, attribute, read(data))
+            Envelope(kind, 0, attribute, batch_from_bytes(data))
             for (kind, attribute), data in zip(kinds, delta.blobs, strict=True)
         )
 
@@ -49,12 +49,12 @@ class WorkerReplica:
         """Return all state: the names of record batches, and their bytes."""
         saved = self.worker.save()
         return json.dumps(list(saved)).encode(), [
-            np.frombuffer(written(batch), np.uint8) for batch in saved.values()
+            np.frombuffer(batch_to_bytes(batch), np.uint8) for batch in saved.values()
         ]
 
     def restore(self, header: bytes, arrays: list[NDArray[Any]]) -> WorkerReplica:
         """Go on from the parts of a snapshot."""
-        batches = [read(pa.py_buffer(array)) for array in arrays]
+        batches = [batch_from_bytes(pa.py_buffer(array)) for array in arrays]
         self.worker.load(dict(zip(json.loads(header), batches, strict=True)))
         return self
 
@@ -93,12 +93,12 @@ class WorkerOperator(StatefulProcessor):
         if mine:
             sent = self.process(spread_keys(self.stage.workers).index(key[0]), mine)
             if sent:
-                yield frame_of(sent)
+                yield rows_to_frame(sent)
         collect_garbage()
 
     def process(self, number: int, rows: Sequence[Any]) -> list[Row]:
         """Have a worker take in its messages, and store them; return what it sends."""
-        rows = in_order(rows)
+        rows = sort_rows(rows)
         head = self.state.read_head() or Head(str(uuid.uuid4()), {}, {})
         factory = ReplicaFactory(
             lambda _: self._new_worker(),
@@ -106,10 +106,10 @@ class WorkerOperator(StatefulProcessor):
         )
         cached = load_replica(self.state, head, factory)
         sent = cached.replica.process(
-            [Envelope(row.kind, number, row.attribute, read(row.data)) for row in rows]
+            [Envelope(row.kind, number, row.attribute, batch_from_bytes(row.data)) for row in rows]
         )
-        told = {"envelopes": [[row.kind, row.attribute] for row in rows]}
-        delta = Delta(told, [row.data for row in rows])
+        header = {"envelopes": [[row.kind, row.attribute] for row in rows]}
+        delta = Delta(header, [row.data for row in rows])
         self.state.write_blobs(head, delta.blobs)
         commit(self.state, head, cached, delta, self.snapshot_bytes, self._n_replicas())
         forwarded = [
