@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,22 +13,8 @@ from ..errors import ConfigError
 from . import options
 from .failure import reported_errors
 
-# The columns of an audit, as DuckDB has to read them from JSON; the id is compared and shown as text.
-_JSON_COLUMNS = {
-    "id": "VARCHAR",
-    "position": "BIGINT",
-    "attribute": "VARCHAR",
-    "old_value": "VARCHAR",
-    "new_value": "VARCHAR",
-    "rules": "VARCHAR[]",
-    "candidates": "STRUCT(value VARCHAR, count BIGINT)[]",
-    "confidence": "DOUBLE",
-    "groups": "BIGINT",
-    "decided_by": "VARCHAR",
-    "overruled": "VARCHAR[]",
-    "version": "BIGINT",
-    "applied": "BOOLEAN",
-}
+if TYPE_CHECKING:
+    import duckdb
 
 
 def explain(
@@ -101,7 +87,7 @@ def read_audit(directory: Path, id: str) -> list[dict[str, Any]]:
                 continue
             values: dict[str, Any] = {"files": files[ending], "id": id}
             if ending == ".json":
-                values["columns"] = _JSON_COLUMNS
+                values["columns"] = _json_columns(connection)
             query = f"SELECT * REPLACE (id::VARCHAR AS id) FROM {reader} WHERE id::VARCHAR = $id"  # noqa: S608
             try:
                 found = connection.execute(query, values)
@@ -113,6 +99,16 @@ def read_audit(directory: Path, id: str) -> list[dict[str, Any]]:
                     f"audit: {directory} is not an audit that clean has written ({problem}); check the path"
                 ) from error
     return sorted(rows, key=lambda row: int(row["position"]))
+
+
+def _json_columns(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Return the columns of an audit, as DuckDB has to read them from JSON; the id is compared as text."""
+    import pyarrow as pa
+
+    from ..engine.audit import audit_schema
+
+    audit = connection.from_arrow(audit_schema(pa.string()).empty_table())
+    return dict(zip(audit.columns, map(str, audit.types), strict=True))
 
 
 def read_audit_topic(address: str, id: str, kafka: dict[str, str]) -> list[dict[str, Any]]:

@@ -126,6 +126,7 @@ def apply_rules(
     applies = np.zeros((len(rules), n), np.bool_)
     key_lo = np.empty((len(rules), n), np.uint64)
     key_hi = np.empty((len(rules), n), np.uint64)
+    #: rule, kernel column, constant, where its row matches; earlier rules first, rows in their order
     matching: list[tuple[ActiveRule, int, pa.Scalar, Mask]] = []
     for j, active in enumerate(rules):
         rule = active.rule
@@ -156,7 +157,6 @@ def apply_rules(
         broken = np.zeros((len(rules), 0), np.bool_)
         return Cells(column, applies, key_lo, key_hi, constant_state, broken), None
 
-    matching.sort(key=lambda item: item[0].serial)  # earlier rules first, rows in their order
     matches = np.stack([match for _, _, _, match in matching])
     equal = np.stack([_equals(column, constant) for _, _, constant, _ in matching])
     winner = np.where(matches.any(axis=0), matches.argmax(axis=0), -1)
@@ -178,7 +178,7 @@ def _hash_of(scalar: pa.Scalar) -> tuple[int, int]:
 
 
 def _equals(column: Column, constant: pa.Scalar) -> Mask:
-    """Tell where the column has the constant: by hash, so that equality is the kernel's."""
+    """Return where the column has the constant, by hash, so that equality is the kernel's."""
     lo, hi = _hash_of(constant)
     equal: Mask = (column.lo == np.uint64(lo)) & (column.hi == np.uint64(hi)) & column.valid
     return equal

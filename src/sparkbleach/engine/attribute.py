@@ -1,18 +1,24 @@
-"""What cleans one attribute: the rules that share it, by kernel column, and the state that they share."""
+"""What cleans attributes: the rules of an attribute, by kernel column, and the state that they share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from ..kernel.attribute import Attribute
+from ..config import Window
+from ..errors import SnapshotError
+from ..kernel.attribute import Attribute, HingedAttribute, PaneWindow, SoloAttribute
 from ..kernel.clean import Cells
+from ..kernel.graph import Mode
 from ..kernel.repair import Repairs
-from ..rules.active import ActiveRule
+from ..rules.active import ActiveRule, ActiveRules
 from .apply import Constants
 from .audit import RepairedColumn, repaired_column
+from .snapshot import SavedAttribute
 
 
 class AttributeCleaner:
@@ -114,6 +120,112 @@ class AttributeCleaner:
             found.append(column)
             position += cells.constant.size
         return found, by_rule
+
+
+class AttributeCleaners:
+    """One cleaner for each RHS attribute with live rules, and another one for each with shadow rules.
+
+    Args:
+        window: The window that bounds the state; None keeps everything.
+        windowing: `bleach` or `basic`.
+        repair: `class` or `vote`.
+
+    Attributes:
+        live: By RHS attribute that has a live rule: the cleaner with its live rules.
+        shadow: By RHS attribute that has a shadow rule: the cleaner with its live and shadow rules.
+    """
+
+    def __init__(self, window: Window | None, windowing: str, repair: str) -> None:
+        self._mode = Mode(basic=windowing == "basic", vote=repair == "vote")
+        self._window = PaneWindow(window.slide, window.size // window.slide) if window else PaneWindow(0, 1)
+        self.live: dict[str, AttributeCleaner] = {}
+        self.shadow: dict[str, AttributeCleaner] = {}
+
+    def __iter__(self) -> Iterator[AttributeCleaner]:
+        yield from self.live.values()
+        yield from self.shadow.values()
+
+    def add(self, active: ActiveRule, type: pa.DataType, position: int) -> None:
+        """Let a rule begin, with no groups.
+
+        Args:
+            active: The rule.
+            type: The type of its RHS attribute.
+            position: Where the next tuple will be in the stream.
+        """
+        attribute = active.rule.rhs
+        if active.rule.is_shadow and attribute not in self.shadow and attribute in self.live:
+            self.shadow[attribute] = self.live[attribute].copy(applied=False)
+        sides = [self.shadow] if active.rule.is_shadow else [self.live, self.shadow]
+        for side in sides:
+            if attribute in side:
+                side[attribute].add(active)
+            elif side is sides[0]:
+                state = SoloAttribute(self._mode, self._window, position)
+                side[attribute] = AttributeCleaner(
+                    attribute, type, state, [active], applied=side is self.live
+                )
+
+    def delete(self, active: ActiveRule) -> None:
+        """Remove a rule with all its groups."""
+        attribute = active.rule.rhs
+        for side in (self.live, self.shadow):
+            cleaner = side.get(attribute)
+            if cleaner and any(one.id == active.id for one in cleaner) and not cleaner.delete(active.id):
+                del side[attribute]
+        shadow = self.shadow.get(attribute)
+        if shadow and not any(one.rule.is_shadow for one in shadow):
+            del self.shadow[attribute]
+
+    def promote(self, active: ActiveRule) -> None:
+        """Let what was a shadow rule, and is a live one now, repair with all that it has seen."""
+        attribute = active.rule.rhs
+        shadow = self.shadow[attribute]
+        shadow.replace(active)
+        others = [other.id for other in shadow if other.rule.is_shadow]
+        if others:
+            self.live[attribute] = shadow.copy(applied=True)
+            for other in others:
+                self.live[attribute].delete(other)
+        else:
+            shadow.applied = True
+            self.live[attribute] = self.shadow.pop(attribute)
+
+    def replace_rules(self, rules: Iterable[ActiveRule]) -> None:
+        """Put rules in the places of those with their serial numbers; the groups stay."""
+        for active in rules:
+            for cleaner in self:
+                cleaner.replace(active)
+
+    def load_state(self, saved: SavedAttribute, position: int) -> Attribute:
+        """Return a state as it was saved.
+
+        Raises:
+            SnapshotError: If its arrays are not those of one state.
+        """
+        kind = SoloAttribute if saved.arrays[0].size == 1 else HingedAttribute
+        state = kind(self._mode, self._window, position)
+        try:
+            state.load(saved.arrays)
+        except ValueError as error:
+            raise SnapshotError(
+                f"snapshot: attribute {saved.name!r}: {error}; give all that snapshot_parts() returned"
+            ) from None
+        return state
+
+    def put(self, saved: SavedAttribute, state: Attribute, rules: ActiveRules) -> None:
+        """Put the cleaner of an attribute in place, with a state that was saved."""
+        name, applied = saved.name, saved.applied
+        columns = [one for one in rules.by_attribute[name] if not (applied and one.rule.is_shadow)]
+        side = self.live if applied else self.shadow
+        side[name] = AttributeCleaner(name, rules.schema.field(name).type, state, columns, applied=applied)
+
+    def save(self, states: Iterable[list[NDArray[Any]]]) -> list[SavedAttribute]:
+        """Return all attributes with what their states have saved."""
+        return [
+            SavedAttribute(cleaner.name, cleaner.applied, arrays)
+            for cleaner, arrays in zip(self, states, strict=True)
+        ]
 
 
 def _with_violation_of(repairs: Repairs, n_repairs: int, columns: list[int]) -> Repairs:

@@ -1,4 +1,4 @@
-"""What becomes of repairs: new cells, and the audit, which has one row for each that says why.
+"""From repairs to new cells and the audit, which has one row for each repair and says why it is made.
 
 Repairs that shadow rules would make are in the audit, too.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 import pyarrow as pa
@@ -55,12 +56,12 @@ class RepairedColumn:
     Attributes:
         attribute: Which.
         version: The version of the rule set.
-        applied: Whether the cells change; in the other case it is what shadow rules would repair.
+        applied: Whether the cells change; otherwise these are repairs that shadow rules would make.
         rows: The tuples whose cell changed, by their place in the batch.
         positions: Their positions in the stream.
         new: The new cells; with a dictionary, mostly.
-        why: The reasons: the columns of the audit from `rules` on, but candidates in the attribute's type,
-            and a dictionary where the same is said again and again.
+        why: The reasons: columns of the audit, but candidates in the attribute's type, and with
+            dictionaries where values repeat.
     """
 
     attribute: str
@@ -123,22 +124,15 @@ def repaired_column(
     candidates = repairs.values[:n_repairs]
     given = candidates != NONE
     counted_values = decode(values, candidates[given], type)
-    why = {
-        "rules": _rule_lists(repairs.violated[:n_repairs], rules),
-        "candidates": pa.ListArray.from_arrays(
-            _offsets(given.sum(axis=1)),
-            pa.StructArray.from_arrays(
-                [counted_values, pa.array(repairs.counts[:n_repairs][given])], names=["value", "count"]
-            ),
-        ),
-        "confidence": pa.array(confidence),
-        "groups": pa.array(repairs.groups[:n_repairs]),
-        "decided_by": pa.DictionaryArray.from_arrays(by_constant.astype(np.int8), _DECIDED_BY),
-        "overruled": overruled,
-    }
-    return RepairedColumn(
-        attribute, version, applied, rows, rows + position, new, pa.RecordBatch.from_pydict(why)
+    why = _reasons(
+        _rule_lists(repairs.violated[:n_repairs], rules),
+        _candidates(given.sum(axis=1), counted_values, pa.array(repairs.counts[:n_repairs][given])),
+        confidence,
+        repairs.groups[:n_repairs],
+        by_constant,
+        overruled,
     )
+    return RepairedColumn(attribute, version, applied, rows, rows + position, new, why)
 
 
 def decided_column(
@@ -185,31 +179,48 @@ def decided_column(
     at = np.full(n, -1)
     at[decided] = np.arange(decided.size)
     counted = at[rows] >= 0
-    told = take_rows(decisions, at[rows[counted]])
+    given = take_rows(decisions, at[rows[counted]])
     lengths, groups, total = np.zeros((3, rows.size), np.int64)
-    lengths[counted] = np.diff(told.column("values").offsets.to_numpy())
-    groups[counted] = told.column("groups").to_numpy()
-    total[counted] = told.column("total").to_numpy()
-    values = from_canonical(told.column("values").flatten(), type)
-    counts = told.column("counts").flatten()
+    lengths[counted] = np.diff(given.column("values").offsets.to_numpy())
+    groups[counted] = given.column("groups").to_numpy()
+    total[counted] = given.column("total").to_numpy()
+    values = from_canonical(given.column("values").flatten(), type)
+    counts = given.column("counts").flatten()
     best = (np.cumsum(lengths) - lengths)[~by_constant]
     confidence = np.ones(rows.size)
     confidence[~by_constant] = counts.to_numpy()[best] / total[~by_constant]
     new, overruled = _with_constants(take(values, best), constants, rows, by_constant)
-    why = {
-        "rules": _rule_lists(violated[rows], rules),
-        "candidates": pa.ListArray.from_arrays(
-            _offsets(lengths), pa.StructArray.from_arrays([values, counts], names=["value", "count"])
-        ),
-        "confidence": pa.array(confidence),
-        "groups": pa.array(groups),
-        "decided_by": pa.DictionaryArray.from_arrays(by_constant.astype(np.int8), _DECIDED_BY),
-        "overruled": overruled,
-    }
-    column = RepairedColumn(
-        attribute, version, True, rows, positions[rows], new, pa.RecordBatch.from_pydict(why)
+    why = _reasons(
+        _rule_lists(violated[rows], rules),
+        _candidates(lengths, values, counts),
+        confidence,
+        groups,
+        by_constant,
+        overruled,
     )
-    return column, violated
+    return RepairedColumn(attribute, version, True, rows, positions[rows], new, why), violated
+
+
+def _reasons(
+    rules: pa.Array,
+    candidates: pa.Array,
+    confidence: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    by_constant: NDArray[np.bool_],
+    overruled: pa.Array,
+) -> pa.RecordBatch:
+    """Return the columns of the audit that give the reasons for repairs."""
+    decided_by = pa.DictionaryArray.from_arrays(by_constant.astype(np.int8), _DECIDED_BY)
+    return pa.RecordBatch.from_arrays(
+        [rules, candidates, pa.array(confidence), pa.array(groups), decided_by, overruled],
+        names=["rules", "candidates", "confidence", "groups", "decided_by", "overruled"],
+    )
+
+
+def _candidates(lengths: NDArray[np.int64], values: pa.Array, counts: pa.Array) -> pa.Array:
+    """Return lists of candidates with their counts, each list of the given length."""
+    pairs = pa.StructArray.from_arrays([values, counts], names=["value", "count"])
+    return pa.ListArray.from_arrays(_offsets(lengths), pairs)
 
 
 def replace_cells(batch: pa.RecordBatch, repaired: Sequence[RepairedColumn]) -> pa.RecordBatch:
@@ -274,10 +285,8 @@ def audit_batch(
     lengths = [column.rows.size for column in repaired]
     which = pa.array(np.repeat(np.arange(len(repaired)), lengths)[order])
     positions = pa.array(np.concatenate([column.positions for column in repaired])[order])
-    told = [_told(column, batch.column(column.attribute)) for column in repaired]
-    columns = {
-        name: take(pa.concat_arrays([columns[name] for columns in told]), order) for name in told[0]
-    } | {
+    cells = [_audit_cells(column, batch.column(column.attribute)) for column in repaired]
+    columns = {name: take(pa.concat_arrays([part[name] for part in cells]), order) for name in cells[0]} | {
         "id": positions if ids is None else take(ids, rows),
         "position": positions,
         "attribute": pa.array([column.attribute for column in repaired]).take(which),
@@ -299,8 +308,8 @@ def _render(array: pa.Array) -> pa.Array:
     return render(array)
 
 
-def _told(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
-    """Return the columns of the audit that tell about cells, as text."""
+def _audit_cells(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
+    """Return the columns of the audit that are about the cells of an attribute."""
     candidates = column.why.column("candidates")
     value, count = candidates.values.flatten()
     return {
@@ -345,9 +354,9 @@ def _offsets(lengths: NDArray[np.int64]) -> pa.Array:
 
 def _rule_lists(violated: NDArray[np.bool_], rules: Sequence[ActiveRule]) -> pa.DictionaryArray:
     """Return for each row the ids of the rules it violates, earlier rules first; each such list once."""
-    active = sorted(enumerate(rules), key=lambda item: item[1].serial)
-    bits = np.ascontiguousarray(np.packbits(violated[:, [j for j, _ in active]], axis=1))
+    bits = np.ascontiguousarray(np.packbits(violated, axis=1))
     keys = bits if bits.shape[1] == 1 else bits.view(f"V{bits.shape[1]}")
     _, first, which = np.unique(keys[:, 0], return_index=True, return_inverse=True)
-    lists = [[rule.id for j, rule in active if row[j]] for row in violated[first]]
+    ids = [active.id for active in rules]
+    lists = [list(compress(ids, row)) for row in violated[first]]
     return pa.DictionaryArray.from_arrays(which.astype(np.int32), pa.array(lists, pa.list_(pa.string())))

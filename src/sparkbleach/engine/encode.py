@@ -134,7 +134,7 @@ def take(array: pa.Array, rows: NDArray[Any] | pa.Array) -> pa.Array:
 
 
 def can_take(type: pa.DataType) -> bool:
-    """Tell whether `take` works for a type."""
+    """Return whether `take` works for a type."""
     try:
         take(pa.nulls(1, type), np.zeros(1, np.int32))
     except pa.ArrowException:

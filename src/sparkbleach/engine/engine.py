@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,22 +10,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..config import DEFAULT_WINDOW, Window, check_count, check_repair, check_window, check_windowing
-from ..errors import ConfigError, SnapshotError
-from ..kernel.attribute import Attribute, HingedAttribute, PaneWindow, SoloAttribute
-from ..kernel.graph import Mode
 from ..kernel.saved import copied
 from ..rules.active import ActiveRules
 from ..rules.check import warn_of_twins
 from ..rules.rule import Rule, RuleLike, as_rule
 from ..rules.update import RuleUpdate
 from .apply import BatchColumns, apply_rules, evaluate_conditions
-from .attribute import AttributeCleaner
-from .attributes import AttributeCleaners
-from .audit import RepairedColumn, audit_batch, audit_schema, replace_cells
-from .check_batch import check_columns, check_same_schema
-from .encode import can_take
+from .attribute import AttributeCleaner, AttributeCleaners
+from .audit import RepairedColumn, audit_batch, audit_schema, in_schema_order, replace_cells
+from .check import check_columns, check_same_schema, check_stream
 from .placement import Placement, Share
-from .snapshot import SavedAttribute, Snapshot, from_parts, pack, to_parts, unpack
+from .snapshot import Snapshot, from_parts, pack, to_parts, unpack
 from .threads import Threads
 
 
@@ -79,16 +74,7 @@ class Engine:
         threads: int = 1,
         share: Share | None = None,
     ) -> Engine:
-        """Return an engine that owns active rules; it gives no warning about them.
-
-        Args:
-            rules: The rules, with the schema and the id of the stream.
-            window: As for a new engine, as all other options.
-            windowing: Likewise.
-            repair: Likewise.
-            threads: Likewise.
-            share: Likewise.
-        """
+        """Return a new engine that owns active rules, of which it does not warn."""
         engine = cls.__new__(cls)
         engine._set_options(rules, window, windowing, repair, threads, share)
         engine._begin()
@@ -113,7 +99,7 @@ class Engine:
         self.position = 0
         id_type = pa.int64() if self.id is None else self.schema.field(self.id).type
         self.audit_schema = audit_schema(id_type)
-        self._cleaners = AttributeCleaners(lambda: self._new_state(SoloAttribute))
+        self._cleaners = AttributeCleaners(window, windowing, repair)
         #: by id of an active rule: how many repairs it is answerable for
         self._repairs: dict[str, int] = {}
 
@@ -123,7 +109,7 @@ class Engine:
             if self.share is not None:
                 self.share = self.share.with_rule(active.rule, self.rules[:n])
             self._repairs[active.id] = 0
-            self._cleaners.add(active, self.schema.field(active.rule.rhs).type)
+            self._cleaners.add(active, self.schema.field(active.rule.rhs).type, self.position)
 
     @property
     def schema(self) -> pa.Schema:
@@ -234,7 +220,7 @@ class Engine:
         Raises:
             RuleError: If no active rule has this id; the engine is as it was.
         """
-        self._apply_and_warn(RuleUpdate(delete=id))
+        self.change_rules(RuleUpdate(delete=id))
 
     def promote_rule(self, id: str) -> None:
         """Turn a shadow rule into a live one, with all it has seen: from the next tuple on it repairs.
@@ -242,7 +228,7 @@ class Engine:
         Raises:
             RuleError: If no active shadow rule has this id; the engine is as it was.
         """
-        self._apply_and_warn(RuleUpdate(promote=id))
+        self.change_rules(RuleUpdate(promote=id))
 
     def apply(self, update: RuleUpdate) -> None:
         """Apply a rule update now, whatever its position.
@@ -269,7 +255,7 @@ class Engine:
         active = self._rules.apply(update)
         self.share = share
         if update.rule is not None:
-            self._cleaners.add(active, self.schema.field(active.rule.rhs).type)
+            self._cleaners.add(active, self.schema.field(active.rule.rhs).type, self.position)
             self._repairs[active.id] = 0
         elif update.delete is not None:
             self._cleaners.delete(active)
@@ -353,9 +339,10 @@ class Engine:
         engine._set_options(saved.rules, saved.window, saved.windowing, saved.repair, threads, saved.share)
         engine.position = saved.position
         engine._repairs = dict(saved.repairs)
-        states = engine._threads.map(engine._loaded, saved.attributes)
+        cleaners = engine._cleaners
+        states = engine._threads.map(lambda one: cleaners.load_state(one, saved.position), saved.attributes)
         for one, state in zip(saved.attributes, states, strict=True):
-            engine._cleaners.load(saved.rules, one.name, state, applied=one.applied)
+            cleaners.put(one, state, saved.rules)
         return engine
 
     def close(self) -> None:
@@ -388,20 +375,14 @@ class Engine:
             lambda work: work[0].clean(work[1], self.position, self.version),
             list(zip(cleaners, ready, strict=True)),
         )
-        repaired: list[list[RepairedColumn]] = [[] for _ in batches]
-        order = {name: n for n, name in enumerate(self.schema.names)}
-        results = sorted(
-            zip(cleaners, decided, strict=True),
-            key=lambda result: (order[result[0].name], not result[0].applied),
-        )
-        for _, (found, by_rule) in results:
+        for _, by_rule in decided:
             for id, count in by_rule.items():
                 self._repairs[id] += count
-            for part, column in zip(repaired, found, strict=True):
-                if column is not None:
-                    part.append(column)
         self.position += sum(batch.num_rows for batch in batches)
-        return repaired
+        return [
+            in_schema_order(filter(None, (found[n] for found, _ in decided)), self.schema.names)
+            for n in range(len(batches))
+        ]
 
     def _parts(self, states: list[list[NDArray[Any]]]) -> tuple[bytes, list[NDArray[Any]]]:
         return to_parts(
@@ -412,10 +393,7 @@ class Engine:
                 repair=self.repair,
                 position=self.position,
                 repairs=self._repairs,
-                attributes=[
-                    SavedAttribute(cleaner.name, cleaner.applied, arrays)
-                    for cleaner, arrays in zip(self._cleaners, states, strict=True)
-                ],
+                attributes=self._cleaners.save(states),
                 share=self.share,
             )
         )
@@ -428,40 +406,3 @@ class Engine:
         """Return the cleaners that work here; the states of others stay empty."""
         own = self._own_attributes()
         return [cleaner for cleaner in self._cleaners if own is None or cleaner.name in own]
-
-    def _new_state(self, kind: type[Attribute]) -> Attribute:
-        mode = Mode(basic=self.windowing == "basic", vote=self.repair == "vote")
-        window = PaneWindow(0, 1)
-        if self.window:
-            window = PaneWindow(self.window.slide, self.window.size // self.window.slide)
-        return kind(mode, window, self.position)
-
-    def _loaded(self, saved: SavedAttribute) -> Attribute:
-        state = self._new_state(SoloAttribute if saved.arrays[0].size == 1 else HingedAttribute)
-        try:
-            state.load(saved.arrays)
-        except ValueError as error:
-            raise SnapshotError(
-                f"snapshot: attribute {saved.name!r}: {error}; give all that snapshot_parts() returned"
-            ) from None
-        return state
-
-
-def check_stream(schema: pa.Schema, rules: Iterable[RuleLike], id: str | None = None) -> ActiveRules:
-    """Check the schema, the rules and the id of a stream; return the rules. It gives no warning.
-
-    Raises:
-        RuleError: If a rule is wrong or does not fit the schema.
-        ConfigError: If the schema or the id is wrong, or the rules are not a list.
-    """
-    if not isinstance(schema, pa.Schema):
-        raise ConfigError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
-    if isinstance(rules, str | Rule | Mapping) or not isinstance(rules, Iterable):
-        raise ConfigError(f"rules: {rules!r} is not a list of rules; put it in brackets")
-    if id is not None and schema.names.count(id) != 1:
-        raise ConfigError(
-            f"id: the schema has no single attribute {id!r}; choose one of {', '.join(schema.names)}"
-        )
-    if id is not None and not can_take(schema.field(id).type):
-        raise ConfigError(f"id: {id!r} is of type {schema.field(id).type}; cast it to a plain type before")
-    return ActiveRules(schema, [as_rule(rule) for rule in rules], id)

@@ -57,7 +57,7 @@ class Placement:
         return [lane for lane, names in enumerate(self.lanes) if attribute in names]
 
     def is_split(self, attribute: str) -> bool:
-        """Tell whether several lanes have an attribute."""
+        """Return whether several lanes have an attribute."""
         return len(self.lanes_of(attribute)) > 1
 
     def with_attributes(self, n_rules: Mapping[str, int]) -> Placement:
@@ -93,11 +93,11 @@ class Placement:
         return loads
 
     def __str__(self) -> str:
-        told = [
+        lanes = [
             ", ".join(f"{name} (split)" if self.is_split(name) else name for name in names)
             for names in self.lanes
         ]
-        return "; ".join(f"lane {lane}: {names or 'nothing'}" for lane, names in enumerate(told))
+        return "; ".join(f"lane {lane}: {names or 'nothing'}" for lane, names in enumerate(lanes))
 
 
 ONE_LANE = Placement(((),))
@@ -142,7 +142,7 @@ class Share:
         return replace(self, placement=self.placement.with_attributes(n_rules))
 
     def own(self, attribute: str, key_hi: NDArray[np.uint64]) -> NDArray[np.bool_] | None:
-        """Tell which groups of an attribute this lane has, by the high halves of their keys; None for all."""
+        """Return which groups of an attribute are this lane's, by the high halves of keys; None for all."""
         lanes = self.placement.lanes_of(attribute)
         if len(lanes) == 1:
             return None

@@ -25,7 +25,7 @@ from ..config import (
     check_windowing,
 )
 from ..engine.audit import audit_schema
-from ..engine.engine import check_stream
+from ..engine.check import check_stream
 from ..engine.placement import Placement
 from ..errors import ConfigError, RuleError
 from ..paper.sequencer import Sequencer

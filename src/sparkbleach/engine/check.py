@@ -1,13 +1,36 @@
-"""Checks that a batch fits the schema of an engine."""
+"""Checks of what an engine is given: the schema, the rules and the id of its stream, and batches."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from ..errors import SchemaError
+from ..errors import ConfigError, SchemaError
+from ..rules.active import ActiveRules
+from ..rules.rule import Rule, RuleLike, as_rule
+from .encode import can_take
+
+
+def check_stream(schema: pa.Schema, rules: Iterable[RuleLike], id: str | None = None) -> ActiveRules:
+    """Check the schema, the rules and the id of a stream; return the rules. It gives no warning.
+
+    Raises:
+        RuleError: If a rule is wrong or does not fit the schema.
+        ConfigError: If the schema or the id is wrong, or the rules are not a list.
+    """
+    if not isinstance(schema, pa.Schema):
+        raise ConfigError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
+    if isinstance(rules, str | Rule | Mapping) or not isinstance(rules, Iterable):
+        raise ConfigError(f"rules: {rules!r} is not a list of rules; put it in brackets")
+    if id is not None and schema.names.count(id) != 1:
+        raise ConfigError(
+            f"id: the schema has no single attribute {id!r}; choose one of {', '.join(schema.names)}"
+        )
+    if id is not None and not can_take(schema.field(id).type):
+        raise ConfigError(f"id: {id!r} is of type {schema.field(id).type}; cast it to a plain type before")
+    return ActiveRules(schema, [as_rule(rule) for rule in rules], id)
 
 
 def check_same_schema(batch: pa.RecordBatch, schema: pa.Schema, position: int) -> None:
