@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .messages import CLAIMS, DECISIONS, PROPOSALS, Envelope, Inbox, decisions_schema, list_column
+from .messages import CLAIMS, DECISIONS, PROPOSALS, Envelope, Inbox, list_column, message_schema
 
 #: the number of candidates in a decision
 TOP = 5
@@ -80,7 +80,7 @@ def decide(claims: pa.RecordBatch, proposals: pa.RecordBatch) -> pa.RecordBatch:
             list_column(lengths, ordered.take(pa.array(value[listed]))),
             list_column(lengths, pa.array(count[listed])),
         ],
-        schema=decisions_schema(own.type),
+        schema=message_schema(DECISIONS, own.type),
     )
 
 

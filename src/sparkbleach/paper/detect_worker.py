@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -41,6 +42,7 @@ _STATE = pa.schema(
         ("panes", pa.list_(pa.int64())),
     ]
 )
+_PLAIN_FIELDS = attrgetter("value", "newest", "other", "in_graph", "hinged")
 
 
 @dataclass(slots=True)
@@ -166,16 +168,7 @@ class DetectWorker(StatefulWorker[dict[bytes, History]]):
     def save_state(self, state: dict[bytes, History]) -> Saved:
         """Return the groups."""
         found = [
-            (
-                key,
-                history.value,
-                history.newest,
-                history.other,
-                history.in_graph,
-                history.hinged,
-                list(history.hinges),
-                list(history.hinges.values()),
-            )
+            (key, *_PLAIN_FIELDS(history), list(history.hinges), list(history.hinges.values()))
             for key, history in state.items()
         ]
         return {"groups": make_batch(found, _STATE)}

@@ -23,9 +23,9 @@ from .messages import (
     VIOLATED,
     Envelope,
     Inbox,
-    cells_schema,
-    claims_schema,
     join_cells,
+    list_column,
+    message_schema,
 )
 
 Mask = NDArray[np.bool_]
@@ -83,7 +83,7 @@ class EgressRouter:
             everywhere = violated | (stored & linked)
         cells = pa.RecordBatch.from_arrays(
             [tuples.column("position"), groups, join_cells(flags, lengths), pa.array(stored), value],
-            schema=cells_schema(value.type),
+            schema=message_schema(CELLS, value.type),
         )
         sent = []
         self.received += len(positions)
@@ -125,9 +125,9 @@ def _claims(
     keys = np.frombuffer(groups.buffers()[2], KEY, flags.size, first)
     which = (flags & VIOLATED).astype(np.bool_)
     counts = np.add.reduceat(which, starts[:-1], dtype=np.int64)[violated]
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    serials = pa.ListArray.from_arrays(pa.array(offsets), pa.array(keys["serial"][which].astype(np.int64)))
+    serials = list_column(counts, pa.array(keys["serial"][which].astype(np.int64)))
     rows = pa.array(np.flatnonzero(violated))
     return pa.RecordBatch.from_arrays(
-        [cells.column("position").take(rows), value.take(rows), serials], schema=claims_schema(value.type)
+        [cells.column("position").take(rows), value.take(rows), serials],
+        schema=message_schema(CLAIMS, value.type),
     )

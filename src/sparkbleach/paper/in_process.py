@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ..config import DEFAULT_WINDOW, Window, check_repair, check_windowing
 from ..engine.apply import AppliedRules, apply_active_rules
 from ..engine.audit import audit_batch, audit_schema, replace_cells
-from ..errors import RuleError, SchemaError, SparkbleachError
+from ..engine.check import check_same_schema
+from ..errors import RuleError, SparkbleachError
 from ..rules.active import ActiveRules
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate
@@ -163,11 +164,7 @@ class DistributedEngine:
 
     def _read_all(self, batch: pa.RecordBatch, updates: Sequence[RuleUpdate]) -> list[Part]:
         """Take all tuples of a batch, and the updates between them."""
-        if batch.schema.names != self.schema.names or batch.schema.types != self.schema.types:
-            raise SchemaError(
-                f"batch at position {self.position}: its schema is not the engine's; "
-                f"give the columns {', '.join(self.schema.names)} in their types"
-            )
+        check_same_schema(batch, self.schema, self.position)
         first = self.position
         end = first + batch.num_rows
         parts = []

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..engine.apply import AppliedRules
 from ..engine.encode import canonical
-from .messages import KEY, SCHEMAS, SUB_TUPLES, TUPLES, Envelope, join_cells, tuples_schema
+from .messages import KEY, SCHEMAS, SUB_TUPLES, TUPLES, Envelope, join_cells, message_schema
 
 
 class IngressRouter:
@@ -48,7 +48,7 @@ class IngressRouter:
         value = canonical(cells.column).take(pa.array(which))
         positions = positions[which]
         tuples = pa.RecordBatch.from_arrays(
-            [pa.array(positions), groups, value], schema=tuples_schema(value.type)
+            [pa.array(positions), groups, value], schema=message_schema(TUPLES, value.type)
         )
         sent = [Envelope(TUPLES, 0, attribute, tuples)]
         row = np.repeat(np.arange(which.size), lengths)

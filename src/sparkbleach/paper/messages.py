@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -55,83 +55,55 @@ PROPOSALS = "proposals"
 #: aggregator: what becomes of a cell
 DECISIONS = "decisions"
 
-_HINGES = pa.schema([("position", pa.int64()), ("groups", pa.large_binary()), ("pane", pa.int64())])
+_INT = pa.int64()
+_INTS = pa.list_(_INT)
+_GROUP = pa.binary(KEY_BYTES)
+_GROUPS = pa.large_binary()
+#: stands for the type of an attribute's values
+_VALUE = pa.null()
+_VALUES = pa.list_(_VALUE)
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema(list(columns.items()))
+
 
 SCHEMAS = {
-    CLOCK: pa.schema(
-        [
-            ("first", pa.int64()),
-            ("end", pa.int64()),
-            ("deleted_at", pa.list_(pa.int64())),
-            ("deleted", pa.list_(pa.int64())),
-        ]
+    CLOCK: _schema(first=_INT, end=_INT, deleted_at=_INTS, deleted=_INTS),
+    SUB_TUPLES: _schema(
+        position=_INT, place=pa.uint16(), group=_GROUP, hinged=pa.bool_(), value=pa.binary(16), groups=_GROUPS
     ),
-    SUB_TUPLES: pa.schema(
-        [
-            ("position", pa.int64()),
-            ("place", pa.uint16()),
-            ("group", pa.binary(KEY_BYTES)),
-            ("hinged", pa.bool_()),
-            ("value", pa.binary(16)),
-            ("groups", pa.large_binary()),
-        ]
+    TUPLES: _schema(position=_INT, groups=_GROUPS, value=_VALUE),
+    VERDICTS: _schema(position=_INT, place=pa.uint16(), verdict=pa.uint8()),
+    REMOVED: _schema(position=_INT, group=_GROUP),
+    # The value is null for all but the worker that holds the cell.
+    CELLS: _schema(
+        position=_INT, groups=_GROUPS, verdicts=pa.large_binary(), stored=pa.bool_(), value=_VALUE
     ),
-    VERDICTS: pa.schema([("position", pa.int64()), ("place", pa.uint16()), ("verdict", pa.uint8())]),
-    REMOVED: pa.schema([("position", pa.int64()), ("group", pa.binary(KEY_BYTES))]),
-    MERGES: _HINGES,
-    LINKS: _HINGES,
+    # The cell as it came, and the serial numbers of the rules that it violates.
+    CLAIMS: _schema(position=_INT, value=_VALUE, violated=_INTS),
+    MERGES: _schema(position=_INT, groups=_GROUPS, pane=_INT),
+    LINKS: _schema(position=_INT, groups=_GROUPS, pane=_INT),
+    # `groups` is the size of the subgraph.
+    PROPOSALS: _schema(position=_INT, groups=_INT, total=_INT, values=_VALUES, counts=_INTS),
+    # The first candidate is the new cell if `changed`.
+    DECISIONS: _schema(
+        position=_INT,
+        changed=pa.bool_(),
+        violated=_INTS,
+        groups=_INT,
+        total=_INT,
+        values=_VALUES,
+        counts=_INTS,
+    ),
 }
 
 
-def tuples_schema(value: pa.DataType) -> pa.Schema:
-    """Return the schema of TUPLES whose values are of a type."""
-    return pa.schema([("position", pa.int64()), ("groups", pa.large_binary()), ("value", value)])
-
-
-def cells_schema(value: pa.DataType) -> pa.Schema:
-    """Return the schema of CELLS; the value is null for all but the worker that holds the cell."""
-    return pa.schema(
-        [
-            ("position", pa.int64()),
-            ("groups", pa.large_binary()),
-            ("verdicts", pa.large_binary()),
-            ("stored", pa.bool_()),
-            ("value", value),
-        ]
-    )
-
-
-def claims_schema(value: pa.DataType) -> pa.Schema:
-    """Return the schema of CLAIMS: the cell as it came, and the serial numbers of the rules it violates."""
-    return pa.schema([("position", pa.int64()), ("value", value), ("violated", pa.list_(pa.int64()))])
-
-
-def proposals_schema(value: pa.DataType) -> pa.Schema:
-    """Return the schema of PROPOSALS; `groups` is the size of the subgraph."""
-    return pa.schema(
-        [
-            ("position", pa.int64()),
-            ("groups", pa.int64()),
-            ("total", pa.int64()),
-            ("values", pa.list_(value)),
-            ("counts", pa.list_(pa.int64())),
-        ]
-    )
-
-
-def decisions_schema(value: pa.DataType) -> pa.Schema:
-    """Return the schema of DECISIONS; the first candidate is the new cell if `changed`."""
-    return pa.schema(
-        [
-            ("position", pa.int64()),
-            ("changed", pa.bool_()),
-            ("violated", pa.list_(pa.int64())),
-            ("groups", pa.int64()),
-            ("total", pa.int64()),
-            ("values", pa.list_(value)),
-            ("counts", pa.list_(pa.int64())),
-        ]
-    )
+@cache
+def message_schema(kind: str, value: pa.DataType) -> pa.Schema:
+    """Return the schema of messages about an attribute whose values are of a type."""
+    types = {_VALUE: value, _VALUES: pa.list_(value)}
+    return pa.schema([(field.name, types.get(field.type, field.type)) for field in SCHEMAS[kind]])
 
 
 class Envelope(NamedTuple):

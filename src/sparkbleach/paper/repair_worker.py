@@ -19,7 +19,7 @@ from .messages import (
     Segment,
     key_prefix,
     list_column,
-    proposals_schema,
+    message_schema,
     read_verdicts,
     split_keys,
 )
@@ -187,4 +187,4 @@ class Proposals:
             list_column(self.lengths, pa.array(self.values, value)),
             list_column(self.lengths, pa.array(self.counts, pa.int64())),
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=proposals_schema(value))
+        return pa.RecordBatch.from_arrays(columns, schema=message_schema(PROPOSALS, value))

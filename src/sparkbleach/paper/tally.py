@@ -13,7 +13,7 @@ from ..engine.apply import AppliedRules
 from ..engine.audit import RepairedColumn, decided_column, take_rows
 from ..engine.encode import canonical_type
 from ..rules.active import ActiveRule, ActiveRules
-from .messages import decisions_schema
+from .messages import DECISIONS, message_schema
 
 
 class Tally:
@@ -45,7 +45,7 @@ class Tally:
             type = rules.schema.field(attribute).type
             decided = decisions.get(attribute)
             if decided is None:
-                decided = pa.RecordBatch.from_pylist([], decisions_schema(canonical_type(type)))
+                decided = pa.RecordBatch.from_pylist([], message_schema(DECISIONS, canonical_type(type)))
             found = applied.get(attribute)
             column, violated = decided_column(
                 type,
