@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import sparkbleach
-from sparkbleach import ConfigError, RuleError, SessionWarning, Window, clean
+from sparkbleach import ConfigError, Rule, RuleError, RuleUpdate, RuleWarning, SessionWarning, Window, clean
 from tests.support.queries import by_id, run_query
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
 
@@ -238,6 +238,19 @@ def test_wrong_options_are_refused(
             clean(df, RULES, id="id")
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", "1")
+
+
+@pytest.mark.parametrize(
+    ("rules", "updates"),
+    [(["a: k -> v", "b: k -> v"], []), (["a: k -> v"], [RuleUpdate(3, rule=Rule("b", "k", "v"))])],
+    ids=["rules", "updates"],
+)
+def test_twins_warn_once(spark: SparkSession, rules: list[str], updates: list[RuleUpdate]) -> None:
+    """Of two rules that say the same thing there is one warning, at the line that calls `clean`."""
+    df = spark.createDataFrame([(1, "a", "b")], "id int, k string, v string")
+    with pytest.warns(RuleWarning, match="'a' and 'b' say the same thing") as caught:
+        clean(df, rules, id="id", rule_updates=updates).collect()
+    assert [warning.filename for warning in caught if warning.category is RuleWarning] == [__file__]
 
 
 def test_workers_without_the_package_are_told(

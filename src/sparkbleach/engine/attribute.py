@@ -178,7 +178,7 @@ class AttributeCleaners:
             del self.shadow[attribute]
 
     def promote(self, active: ActiveRule) -> None:
-        """Let what was a shadow rule, and is a live one now, repair with all that it has seen."""
+        """Let a rule that was a shadow rule before repair, with all that it has seen."""
         attribute = active.rule.rhs
         shadow = self.shadow[attribute]
         shadow.replace(active)

@@ -1,4 +1,4 @@
-"""Clean a stream in this process: what an accuracy needs, without the time that Spark takes."""
+"""Clean a stream in this process: enough to measure accuracy, without the time that Spark takes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pyarrow as pa
 from ..config import Window
 from ..engine.engine import Engine
 from ..rules.rule import RuleLike
-from ..rules.update import RuleUpdate, in_order
+from ..rules.update import RuleUpdate, sort_updates
 
 _BATCH_TUPLES = 50_000
 
 
 @dataclass(frozen=True)
 class EngineRun:
-    """What a run gave.
+    """The result of a run.
 
     Attributes:
         cleaned: The clean stream.
@@ -61,10 +61,10 @@ def run_engine(
         repair: The engine's repair algorithm.
         rule_updates: Rule updates at positions.
         threads: How many attributes are cleaned at the same time.
-        advance: Is told how many tuples were cleaned, batch by batch.
+        advance: Is called with the number of cleaned tuples of each batch.
     """
     engine = Engine(dirty.schema, rules, window=window, windowing=windowing, repair=repair, threads=threads)
-    updates = in_order(rule_updates)
+    updates = sort_updates(rule_updates)
     cuts = {*range(0, dirty.num_rows, _BATCH_TUPLES), dirty.num_rows, *(update.at for update in updates)}
     parts: list[pa.RecordBatch] = []
     reports: list[dict[str, Any]] = []

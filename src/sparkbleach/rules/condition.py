@@ -106,7 +106,7 @@ def _not_null(tree: Node, schema: pa.Schema) -> tuple[str, ...] | None:
 
 
 def _bind(sql: str, schema: pa.Schema) -> None:
-    """Have DuckDB find the types: the condition must be boolean, and its attributes readable."""
+    """Check by DuckDB that a condition is boolean, and that its attributes can be read."""
     try:
         kind = _result_type(f"SELECT TRY(({sql}))", schema)
     except duckdb.Error as error:

@@ -83,7 +83,7 @@ class ConditionError(ValueError):
 
 
 def parse(sql: str) -> Node:
-    """Give the syntax tree of a text that is one expression, whether in brackets or not."""
+    """Return the syntax tree of a text that is one expression, whether in brackets or not."""
     if not sql:
         raise ConditionError("it is blank", "write a predicate, or leave the condition out")
     if "\0" in sql or any("\ud800" <= character <= "\udfff" for character in sql):
@@ -123,7 +123,7 @@ def without_places(tree: Any) -> Any:
 
 
 def expressions(tree: object) -> Iterator[Node]:
-    """Go through all expressions of a tree, outermost first."""
+    """Yield all expressions of a tree, outermost first."""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -149,7 +149,7 @@ def character_at(sql: str, byte: int | None, before: str = "SELECT ") -> int | N
 
 
 def find_refusal(node: Node) -> tuple[str, str] | None:
-    """Give the problem and the remedy if an expression may not be part of a condition."""
+    """Return the problem and the remedy if an expression may not be part of a condition."""
     kind = node["class"]
     if kind in _PLAIN or (kind == "OPERATOR" and node["type"] in _OPERATORS):
         return None

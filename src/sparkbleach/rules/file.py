@@ -14,7 +14,7 @@ from .placed_error import PlacedError, near_matches
 from .rule import KEYS, Rule, read_fields
 
 # YAML 1.1 reads 01234 as octal, and 12:30 as a number in base 60.
-_TREACHEROUS_NUMBER = re.compile(r"[-+]?0[0-9_]+|.*:.*")
+_AMBIGUOUS_NUMBER = re.compile(r"[-+]?0[0-9_]+|.*:.*")
 _INT_TAG = "tag:yaml.org,2002:int"
 
 
@@ -154,9 +154,9 @@ def _key(key: yaml.Node, seen: dict[str, Any]) -> str:
 
 
 def _constructed(name: str, node: yaml.Node) -> Any:
-    """Give a key's value as plain Python values."""
+    """Return a key's value as plain Python values."""
     for scalar in _scalars(node, set()):
-        if scalar.tag == _INT_TAG and _TREACHEROUS_NUMBER.fullmatch(scalar.value):
+        if scalar.tag == _INT_TAG and _AMBIGUOUS_NUMBER.fullmatch(scalar.value):
             problem = f"YAML reads {scalar.value} as octal or base 60"
             raise _NodeError(
                 scalar, PlacedError(name, problem, "put it in quotes, or drop the leading zeros")

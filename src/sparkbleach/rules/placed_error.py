@@ -19,7 +19,7 @@ class PlacedError(ValueError):
         self.remedy = remedy
 
     def error(self, id: object, origin: str | None = None) -> RuleError:
-        """Say what is wrong, in which rule and place (and file and line), and what to do about it."""
+        """Return the error, which names the rule, the place, the file and line if known, and the remedy."""
         head = "" if origin is None else f"{origin}: "
         return RuleError(f"{head}rule {id!r}, {self.place}: {self.problem}; {self.remedy}")
 
@@ -30,7 +30,7 @@ def refuse(place: str, problem: str, remedy: str) -> NoReturn:
 
 
 def near_matches(name: str, names: Sequence[str]) -> str:
-    """Word a hint at the names nearest to a wrong one, or at what there is if none is near."""
+    """Return a hint at the names nearest to a wrong one, or at all names if none is near."""
     near = [other for other in names if other.casefold() == name.casefold()]
     near = near or difflib.get_close_matches(name, names, n=3)
     if near:

@@ -29,7 +29,7 @@ class Rule:
         origin: Where it was read, as file:line; it plays no part in comparisons.
 
     Raises:
-        RuleError: If it makes no sense whatever the schema.
+        RuleError: If it is wrong for every schema.
     """
 
     id: str
@@ -85,7 +85,7 @@ class Rule:
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, Any], *, origin: str | None = None) -> Rule:
-        """Make a rule from what `to_dict` gives.
+        """Return the rule that `to_dict` has written.
 
         Raises:
             RuleError: If a key is unknown or missing, or a value is wrong.
@@ -97,7 +97,7 @@ class Rule:
         return cls(**fields, origin=origin)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the rule as values that JSON has; a date, say, becomes `{"$date": "2024-05-01"}`."""
+        """Return the rule as values that JSON has; a date becomes `{"$date": "2024-05-01"}`."""
         mapping: dict[str, Any] = {"id": self.id, "lhs": list(self.lhs), "rhs": self.rhs}
         if self.when is not None:
             mapping["when"] = self.when

@@ -63,7 +63,7 @@ class RuleUpdate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RuleUpdate:
-        """Return the update that `{"at": 1000, "op": "delete", "id": "r5"}` says; `at` may be missing.
+        """Return the update in a mapping such as `{"at": 1000, "op": "delete", "id": "r5"}`.
 
         Raises:
             RuleError: If it is wrong.
@@ -94,13 +94,13 @@ class RuleUpdate:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the update as a line says it."""
+        """Return the update as `from_dict` reads it."""
         about = self.id if self.rule is None else self.rule.to_dict()
         at = {} if self.at is None else {"at": self.at}
         return {**at, "op": self.op, _SUBJECT[self.op]: about}
 
 
-def in_order(updates: Iterable[RuleUpdate | Mapping[str, Any]]) -> tuple[RuleUpdate, ...]:
+def sort_updates(updates: Iterable[RuleUpdate | Mapping[str, Any]]) -> tuple[RuleUpdate, ...]:
     """Return scripted updates by position; those at the same one in the order in which they were given.
 
     Raises:
@@ -118,7 +118,7 @@ def in_order(updates: Iterable[RuleUpdate | Mapping[str, Any]]) -> tuple[RuleUpd
 def difference(old: Sequence[Rule], new: Sequence[Rule], at: int) -> list[RuleUpdate]:
     """Return the updates that turn one set of rules into another, promotions first, additions last.
 
-    A rule that changed goes and comes; one that changed from shadow to live only is promoted.
+    A rule that changed is deleted and added; one that changed from shadow to live only is promoted.
     """
     before = {rule.id: rule for rule in old}
     promoted = [

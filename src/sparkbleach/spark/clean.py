@@ -33,7 +33,7 @@ from ..paper.topology import PaperTopology
 from ..rules.active import ActiveRules
 from ..rules.check import CheckedRule, columns_read, is_plain, warn_of_twins
 from ..rules.rule import RuleLike
-from ..rules.update import RuleUpdate, in_order
+from ..rules.update import RuleUpdate, sort_updates
 from .compat import arrow_schema, spark_type
 from .egress import egress
 from .files.quarantine import unreadable_column
@@ -112,7 +112,7 @@ def clean(
     paper = _paper_topology(df, topology)
     _check_control(df, control)
     schema = arrow_schema(df.schema)
-    updates = in_order(rule_updates)
+    updates = sort_updates(rule_updates)
     check_window(window)
     check_windowing(windowing)
     check_repair(repair)
@@ -225,7 +225,7 @@ def placed(
         ConfigError: If the lanes are wrong.
     """
     schema = arrow_schema(df.schema)
-    _, n_rules = _check_rules(check_stream(schema, rules), in_order(rule_updates))
+    _, n_rules = _check_rules(check_stream(schema, rules), sort_updates(rule_updates))
     return placement_of(lanes, n_rules, schema)
 
 

@@ -16,7 +16,7 @@ from sparkbleach import ConfigError, Rule, RuleError, RuleUpdate, SparkbleachErr
 from sparkbleach.control.outcome import Outcome
 from sparkbleach.control.record import ControlRecord, record_text
 from sparkbleach.control.rule_log import DirectoryLog
-from sparkbleach.rules.update import difference, in_order
+from sparkbleach.rules.update import difference, sort_updates
 
 RULE = Rule("r", "a", "b", when="a > 1", nulls="fill")
 STRANGE = Rule("line\u2028break\x85", "a", "b")  # both end a line, for some
@@ -95,7 +95,7 @@ class TestRuleUpdate:
             with pytest.raises(RuleError, match="give either a rule to add"):
                 RuleUpdate(3, **wrong)
         with pytest.raises(RuleError, match="it has no position"):
-            in_order([{"op": "delete", "id": "r"}])
+            sort_updates([{"op": "delete", "id": "r"}])
 
 
 def test_the_difference_of_two_sets_of_rules() -> None:

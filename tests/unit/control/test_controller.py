@@ -1,0 +1,45 @@
+"""The rule controller warns of what its user adds, and of nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sparkbleach import Rule, RuleController, RuleError, RuleWarning
+from sparkbleach.control.outcome import Outcome
+from sparkbleach.control.rule_log import DirectoryLog
+from sparkbleach.schema_text import schema_to_text
+
+SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("v", pa.string())])
+
+
+def controller(directory: Path, *rules: Rule) -> RuleController:
+    """Return the controller of a stream that has started with these rules."""
+    log = DirectoryLog(directory)
+    log.create()
+    rules_now = [rule.to_dict() for rule in rules]
+    log.record(0, [Outcome(0, "started", 0, 1, rules_now, schema_to_text(SCHEMA), SCHEMA.names, "id")])
+    return RuleController(log)
+
+
+def test_a_twin_warns_once_where_it_is_added(tmp_path: Path) -> None:
+    """Rules that are active, or on their way, do not warn again with each update."""
+    control = controller(tmp_path, Rule("a", "k", "v"), Rule("b", "k", "v"))
+    with pytest.warns(RuleWarning, match="'a' and 'c' say the same thing") as caught:
+        control.add(Rule("c", "k", "v"))
+    assert [warning.filename for warning in caught] == [__file__]
+    control.delete("a")
+    control.add("id -> v")
+
+
+def test_what_the_stream_would_refuse_is_not_published(tmp_path: Path) -> None:
+    """An update is checked against the rules that will be active when the stream reads it."""
+    control = controller(tmp_path, Rule("a", "k", "v"))
+    control.delete("a")
+    with pytest.raises(RuleError, match="'a': cannot be deleted, no active rule has this id"):
+        control.delete("a")
+    with pytest.raises(RuleError, match="'r', rhs: 'id' is the id of the tuples"):
+        control.add(Rule("b", "k", "v"), Rule("r", "k", "id"))
+    assert [str(change.what) for change in control.history()[1:]] == ["delete a"]
