@@ -23,12 +23,13 @@ CRASH_POINTS = {
     "state.snapshot": "a chunk of a snapshot is in the state store",
     "state.deletion": "some entries that nobody needs any more are deleted from the state store",
     "state.head": "the state of a lane or of a worker is complete in the state store",
-    "paper.detect": "a detect worker of the paper's topology has not yet read its messages",
-    "paper.repair": "a repair worker of the paper's topology has not yet read its messages",
+    "paper.detect": "a detect worker of the paper's topology has its state, and has not read its messages",
+    "paper.link": "the same of a link worker",
+    "paper.repair": "the same of a repair worker",
     "paper.aggregate": "the aggregator of the paper's topology has put the decisions together",
     "egress.write": "a partition's clean rows are not yet made",
-    "writer.publish": "one file of a micro-batch is in its place",
-    "writer.end": "all files of a micro-batch are in their places, and Spark has not yet committed it",
+    "writer.publish": "the rows, the audit or the quarantine of a micro-batch is in its directory",
+    "writer.end": "a micro-batch is written, and Spark has not yet committed it",
 }
 _AT, _MARK, _HOLD = "SPARKBLEACH_CRASH_AT", "SPARKBLEACH_CRASH_MARK", "SPARKBLEACH_CRASH_HOLD"
 _crash_point, _, _times = os.environ.get(_AT, "").partition(":")

@@ -10,12 +10,31 @@ import pytest
 from tests.support.crash_run import CrashRun
 from tests.support.profiles import NIGHTLY
 
-#: a place and the how-many-eth time it is passed; see crash/sitecustomize.py
-PLACES = ["ingress:2", "ingress:4", "lane:1", "lane:5", "delta:3", "snapshot:1", "snapshot:3", "snapshot:12"]
-PLACES += ["deletion:5", "head:1", "head:4", "head:5", "egress:2", "egress:4", "writer:1", "writer:4"]
-PLACES += ["writer:7", "written:3", "written:5"]
-PAPER_PLACES = ["head:1", "head:2", "head:9", "delta:4", "snapshot:3", "detect:1", "detect:4", "deletion:9"]
-PAPER_PLACES += ["repair:1", "repair:6", "aggregator:1", "aggregator:4", "egress:3", "written:2"]
+#: by crash point: the times at which processes are killed there
+POINTS = {
+    "ingress.read": (2, 4),
+    "lane.decide": (1, 5),
+    "state.delta": (3,),
+    "state.snapshot": (1, 3, 12),
+    "state.deletion": (5,),
+    "state.head": (1, 4, 5),
+    "egress.write": (2, 4),
+    "writer.publish": (1, 4, 7),
+    "writer.end": (3, 5),
+}
+PAPER_POINTS = {
+    "state.head": (1, 2, 9),
+    "state.delta": (4,),
+    "state.snapshot": (3,),
+    "state.deletion": (9,),
+    "paper.detect": (1, 4),
+    "paper.repair": (1, 6),
+    "paper.aggregate": (1, 4),
+    "egress.write": (3,),
+    "writer.end": (2,),
+}
+PLACES = [f"{point}:{times}" for point, all_times in POINTS.items() for times in all_times]
+PAPER_PLACES = [f"{point}:{times}" for point, all_times in PAPER_POINTS.items() for times in all_times]
 
 
 def lose_newest_state(directory: Path) -> int:
@@ -39,9 +58,9 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     again from the version before.
     """
     run = CrashRun(tmp_path)
-    run.kill_at("snapshot:3")
-    run.kill_at("head:2")
-    run.kill_at("written:2")
+    run.kill_at("state.snapshot:3")
+    run.kill_at("state.head:2")
+    run.kill_at("writer.end:2")
     # Version n is that of micro-batch n - 1.
     assert lose_newest_state(tmp_path) == newest_commit(tmp_path) + 2
     run.finish()
@@ -88,16 +107,16 @@ def test_committed_state_is_lost(tmp_path: Path) -> None:
 def test_killed_twice_at_the_same_micro_batch(tmp_path: Path) -> None:
     """A SIGKILL in the micro-batch that runs again after a SIGKILL changes nothing."""
     run = CrashRun(tmp_path)
-    run.kill_at("head:4")
-    run.kill_at("lane:1")
-    run.kill_at("written:1")
+    run.kill_at("state.head:4")
+    run.kill_at("lane.decide:1")
+    run.kill_at("writer.end:1")
     run.finish()
 
 
 def test_workers_of_the_papers_topology_are_killed(tmp_path: Path) -> None:
     """After a SIGKILL when some workers have stored their state and others have not, nothing is different."""
     run = CrashRun(tmp_path, n_files=6, paper={"coordination": "dr"})
-    run.kill_at("repair:3")
+    run.kill_at("paper.repair:3")
     run.finish()
 
 
@@ -117,7 +136,7 @@ def test_a_killed_worker_of_the_papers_topology_goes_on(
 def test_lanes_killed_again_and_again(tmp_path: Path) -> None:
     """With two lanes, SIGKILLs when one lane or both have stored their state change nothing."""
     run = CrashRun(tmp_path, lanes=2)
-    for place in ("head:3", "snapshot:3", "written:2"):
+    for place in ("state.head:3", "state.snapshot:3", "writer.end:2"):
         run.kill_at(place)
     run.finish()
 
@@ -125,5 +144,5 @@ def test_lanes_killed_again_and_again(tmp_path: Path) -> None:
 def test_a_worker_killed_alone_is_replaced(tmp_path: Path) -> None:
     """When the lane's Python worker dies, the task is retried, and another worker goes on from the store."""
     run = CrashRun(tmp_path)
-    run.finish(at="head:4", itself=True, master="local[2,4]")
+    run.finish(at="state.head:4", itself=True, master="local[2,4]")
     assert run.mark.exists()

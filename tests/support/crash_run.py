@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from sparkbleach import RuleUpdate, open_log
 from sparkbleach.rules.rule import as_rule
+from sparkbleach.testing import crash_at
 from tests.support.processes import kill_tree, unmeasured_environment
 from tests.support.streams import RULES, cleaned_by_engine, tuples, write_files
 
@@ -44,13 +45,12 @@ class CrashRun:
         environment = {
             **unmeasured_environment(),
             "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join([str(HERE / "crash"), str(ROOT / "src"), str(ROOT)]),
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
         }
         if at:
-            environment |= {"CRASH_AT": at, "CRASH_MARK": str(self.mark)}
-        if itself:
-            environment["CRASH_SELF"] = "yes"
-        program = [sys.executable, str(HERE / "crash" / "cleaner.py")]
+            point, _, times = at.partition(":")
+            environment |= crash_at(point, int(times), mark=self.mark, hold=not itself)
+        program = [sys.executable, str(HERE / "cleaner.py")]
         command = [*program, str(self.directory), master, json.dumps(self.options)]
         log = (self.directory / f"log-{self.marks}").open("w")
         with log:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from sparkbleach import ConfigError, RuleError, Window
+from sparkbleach.paper.stages import DETECT, LINK, REPAIR
 from sparkbleach.testing import CRASH_POINTS, Change, crash_at, preview
 from tests.support.processes import unmeasured_environment
 
@@ -75,6 +77,7 @@ class TestPreview:
 
 
 PROGRAM = """
+from sparkbleach.paper.stages import DETECT, LINK, REPAIR
 from sparkbleach.testing import reach
 for number in range(4):
     print(number, flush=True)
@@ -127,3 +130,11 @@ class TestCrashPoints:
         assert [line for line in text.splitlines() if line.startswith("| `")] == [
             f"| `{point}` | {when} |" for point, when in CRASH_POINTS.items()
         ]
+
+    def test_all_points_are_in_the_code(self) -> None:
+        """Each point is one line of the package."""
+        text = "".join(path.read_text() for path in (ROOT / "src" / "sparkbleach").rglob("*.py"))
+        reached = re.findall(r'^ +reach\(f?"(.+)"\)$', text, re.MULTILINE)
+        assert "paper.{self.stage.name}" in reached
+        workers = [f"paper.{stage}" for stage in (DETECT, LINK, REPAIR)]
+        assert sorted([*reached, *workers]) == sorted([*CRASH_POINTS, "paper.{self.stage.name}"])

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..testing import reach
 from .messages import CLAIMS, DECISIONS, PROPOSALS, Envelope, Inbox, list_column, message_schema
 
 #: the number of candidates in a decision
@@ -27,6 +28,7 @@ class Aggregator:
             proposals = inbox.get(PROPOSALS, attribute, in_order=False)
             if claims is not None and proposals is not None:
                 sent.append(Envelope(DECISIONS, 0, attribute, decide(claims, proposals)))
+        reach("paper.aggregate")
         return sent
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..engine.audit import RepairedColumn, in_schema_order
 from ..engine.encode import plain_columns
 from ..engine.engine import Engine
+from ..testing import reach
 from .blob import unpack
 from .events import Events
 from .repairs import pack_repairs
@@ -119,6 +120,7 @@ def _clean(engine: Engine, batches: list[pa.RecordBatch], events: Events) -> lis
         events.apply_due()
         end = last if events.next_at is None else min(events.next_at, last)
         parts = _between_positions(batches, engine.position - first, end - first)
+        reach("lane.decide")
         decided = engine.decide_all([part for _, _, part in parts])
         for (number, begin, _), columns in zip(parts, decided, strict=True):
             repaired[number] += [replace(column, rows=column.rows + begin) for column in columns]

@@ -10,6 +10,7 @@ import pyarrow as pa
 from ..engine.audit import audit_batch, audit_schema, in_schema_order, replace_cells
 from ..engine.encode import plain_columns
 from ..errors import SparkbleachError
+from ..testing import reach
 from .blob import unpack
 from .garbage import collect_garbage
 from .ingress import ArrowFunction
@@ -74,6 +75,7 @@ def _clean_rows(
     rests: list[pa.Buffer],
     messages: list[pa.Buffer],
 ) -> pa.RecordBatch:
+    reach("egress.write")
     batch = _side_by_side([unpack(blob) for blob in cells])
     n = batch.num_rows
     repaired = [column for message in messages for column in unpack_repairs(message)]

@@ -10,6 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ..testing import reach
 from .blob import binary, pack
 from .files.quarantine import reasons
 from .garbage import collect_garbage
@@ -78,6 +79,7 @@ def control_rows(control: DataFrame, keys: Sequence[int]) -> DataFrame:
 
 def _typed(batch: pa.RecordBatch, fields: dict[str, pa.Field]) -> pa.RecordBatch:
     """Return a batch in the types of the plan: times come in the time zone of the session."""
+    reach("ingress.read")
     schema = pa.schema([fields.get(field.name, field) for field in batch.schema])
     return batch if batch.schema.types == schema.types else batch.cast(schema)
 

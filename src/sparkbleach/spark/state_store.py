@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import SnapshotError
+from ..testing import reach
 
 FORMAT_VERSION = 1
 _DELTA, _SNAPSHOT = "delta", "snapshot"
@@ -145,6 +146,7 @@ class ReplicaStore:
     def write_head(self, head: Head) -> None:
         """Store where the replica is."""
         self._put(_HEAD, json.dumps({"format": FORMAT_VERSION, **asdict(head)}).encode())
+        reach("state.head")
 
     def write_blobs(self, head: Head, blobs: list[bytes]) -> None:
         """Store the data of the next delta, ahead of the rest of it."""
@@ -159,6 +161,7 @@ class ReplicaStore:
         header = {"token": delta.token, **delta.header, "parts": parts}
         self._put((_DELTA, head.sequence, 0), json.dumps(header).encode())
         head.delta_bytes += sum(parts)
+        reach("state.delta")
 
     def token(self, sequence: int) -> str | None:
         """Return the token of a delta; None if it is not there."""
@@ -195,6 +198,7 @@ class ReplicaStore:
     def write_chunk(self, sequence: int, chunk: int, data: bytes) -> None:
         """Store a chunk of a snapshot."""
         self._put((_SNAPSHOT, sequence, chunk), data)
+        reach("state.snapshot")
 
     def delete_some(self, head: Head) -> None:
         """Delete some of what is not needed any more."""
@@ -214,6 +218,7 @@ class ReplicaStore:
             left -= now
             if chunks > now:
                 head.garbage.append((sequence, chunks - now))
+        reach("state.deletion")
 
     def _get(self, key: tuple[str, int, int]) -> bytes | None:
         value = self._entries.getValue(key)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.support.crash.cleaner import new_session, start
+from tests.support.cleaner import new_session, start
 
 N_EXECUTORS = 2
 #: of each run, this micro-batch is held back

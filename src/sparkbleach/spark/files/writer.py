@@ -9,6 +9,7 @@ from ...config import check_choice
 from ...control.outcome import Outcome
 from ...control.rule_log import RuleLog, open_log
 from ...errors import ConfigError, SparkbleachError
+from ...testing import reach
 from ..clean import audit as audit_of
 from ..hadoop import FileSystem
 from ..plan import CONTROL, QUARANTINE, REPAIRS
@@ -92,6 +93,7 @@ class Writer:
             self._write(batch, batch_id)
         finally:
             batch.unpersist()
+        reach("writer.end")
 
     def places(self) -> list[tuple[str, str]]:
         """Return what was written where, as far as anything was."""
@@ -166,3 +168,4 @@ class Writer:
                     f"{target}: cannot move {part.path} there; check permissions and free space"
                 )
         file_system.delete(staging)
+        reach("writer.publish")

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from ...paper.messages import Envelope, batch_from_bytes, batch_to_bytes
 from ...paper.stages import Stages, paused_garbage_collector
 from ...paper.worker import StatefulWorker
+from ...testing import reach
 from ..garbage import collect_garbage
 from ..lanes import spread_keys
 from ..replica import ReplicaFactory, commit, load_replica, open_store
@@ -105,6 +106,7 @@ class WorkerOperator(StatefulProcessor):
             lambda header, arrays: self._new_worker().restore(header, arrays),
         )
         cached = load_replica(self.state, head, factory)
+        reach(f"paper.{self.stage.name}")
         sent = cached.replica.process(
             [Envelope(row.kind, number, row.attribute, batch_from_bytes(row.data)) for row in rows]
         )

@@ -13,9 +13,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from tests.support.streams import DDL, RULES, WINDOW
 
 from sparkbleach import SPARK_SETTINGS, PaperTopology, Writer, clean, open_log, read_control
+from tests.support.streams import DDL, RULES, WINDOW
 
 
 def new_session(settings: Mapping[str, str]) -> SparkSession:
