@@ -25,14 +25,18 @@ from sparkbleach.evaluate.report import write_report
 from sparkbleach.evaluate.result import Claim, Figure, Mark, Panel, Result, Series, save
 from sparkbleach.evaluate.spark_run import MicroBatch, latencies_ms, repeated, steady, write_steady
 from sparkbleach.evaluate.watch import Watch, summary, told_others
-
-from ..support.sales import sales
+from tests.support.once import once
+from tests.support.sales import sales
 
 
 @pytest.fixture(scope="module")
 def evaluation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give what one run of all experiments has written."""
-    output = tmp_path_factory.mktemp("evaluation")
+    return once(tmp_path_factory, "evaluation", run_all_experiments)
+
+
+def run_all_experiments(output: Path) -> None:
+    """Run the command that evaluates, with little data."""
     done = subprocess.run(  # noqa: S603
         [
             *(sys.executable, "-m", "sparkbleach.cli", "bench"),
@@ -47,7 +51,6 @@ def evaluation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr[-3000:]
     assert [line for line in done.stderr.splitlines() if line] == [f"{name} ..." for name in EXPERIMENTS]
     assert f"report      {output / 'report.html'}" in done.stdout
-    return output
 
 
 def test_every_experiment_gives_numbers_figures_and_claims(evaluation: Path) -> None:

@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sparkbleach.cli import app
-
-from ..support.sales import sales
+from tests.support.sales import sales
 
 
 def run(*arguments: object) -> Result:

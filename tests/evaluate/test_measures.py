@@ -11,8 +11,7 @@ from sparkbleach.evaluate.dirt import paper_errors
 from sparkbleach.evaluate.engine_run import run_engine
 from sparkbleach.evaluate.measures import Latency, applies, cdf, dirty_ratios, ratio, score
 from sparkbleach.evaluate.spoil import spoil
-
-from ..support.sales import SALES_RULES, sales
+from tests.support.sales import SALES_RULES, sales
 
 N = 20_000
 TRUTH = sales(N)

@@ -12,8 +12,7 @@ from sparkbleach import ConfigError
 from sparkbleach.evaluate.dirt import Error, Kind, load_errors, paper_errors
 from sparkbleach.evaluate.measures import differ
 from sparkbleach.evaluate.spoil import Spoilt, spoil
-
-from ..support.sales import SALES_RULES, sales
+from tests.support.sales import SALES_RULES, sales
 
 N = 4_000
 TRUTH = sales(N)

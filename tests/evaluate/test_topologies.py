@@ -16,8 +16,7 @@ from sparkbleach.paper.in_process import DistributedEngine
 from sparkbleach.paper.stages import REPAIR
 from sparkbleach.paper.topology import PaperTopology
 from sparkbleach.spark.settings import PARTITIONS
-
-from ..support.sales import sales
+from tests.support.sales import sales
 
 
 def test_ways_are_told_apart() -> None:
