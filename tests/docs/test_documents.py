@@ -148,6 +148,16 @@ def test_every_public_name_is_in_the_reference(module: ModuleType) -> None:
     assert {f"{module.__name__}.{name}" for name in module.__all__} <= named | errors
 
 
+def test_the_tree_is_that_of_the_repository() -> None:
+    """The tree in ARCHITECTURE.md has each room of the package and of the tests, and no other."""
+    tree = (ROOT / "ARCHITECTURE.md").read_text().split("```")[1]
+    package, tests = tree.partition("src/sparkbleach/")[2].split("\ntests/")
+    for text, root in ((package, ROOT / "src" / "sparkbleach"), (tests.split("\n")[0], ROOT / "tests")):
+        named = set(re.findall(r"\b(\w\w+)/(?!\w)", text))
+        assert {path.parent.name for path in root.glob("*/__init__.py")} <= named
+        assert all(any(root.rglob(f"{room}/__init__.py")) for room in named)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
     """Each relative link of a document is a file of the repository, and a heading of it if it names one."""
