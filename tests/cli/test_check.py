@@ -16,7 +16,7 @@ def test_a_trial_writes_nothing(run: Run, rules: Path, tmp_path: Path) -> None:
     result = run("check", "--rules", rules, "--input", tmp_path / "in.csv", "--id", "id")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == [
-        "6 rows: 1 cells would be repaired, 2 rows would go to the quarantine; nothing was written",
+        "6 rows: 1 cells would be repaired, 2 rows would be quarantined; nothing was written",
         "rule        violations       repairs",
         "zip_city             1             1",
         "some repairs:",

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from sparkbleach import Engine, load_rules
 from sparkbleach.cli import files
+from sparkbleach.cli.options import Parsing
 from tests.support.commands import Run, read_csv
 
 SCHEMA = "id INT, zip INT, city STRING"
@@ -395,17 +396,17 @@ def test_a_bad_file_that_comes_later(
         pq.write_table(pa.table({"id": [1], "zip": [1], "city": ["a"]}), source / "a.parquet")
     else:
         (source / "a.csv").write_text(HEADER + "1,1,a\n")
-    open_input = files.open_input  # type: ignore[attr-defined]
+    open_files = Parsing.open
 
     def then_spoil(*arguments: object, **options: object) -> object:
-        found = open_input(*arguments, **options)  # type: ignore[arg-type]
+        found = open_files(*arguments, **options)  # type: ignore[arg-type]
         data = b"id,zip,town\n2,2,b\n" if name == "b.csv" else gzip.compress(HEADER.encode())[3:]
         (source / name).write_bytes(data)
         if name == "b.parquet":
             pq.write_table(pa.table({"id": [1], "zip": [1]}), source / name)
         return found
 
-    monkeypatch.setattr(files, "open_input", then_spoil)
+    monkeypatch.setattr(Parsing, "open", then_spoil)
     result = run(
         "clean", "--rules", rules, "--input", source, "--id", "id", "--output", tmp_path / "out",
         "--output-format", "csv",

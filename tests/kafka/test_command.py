@@ -85,7 +85,7 @@ def test_what_is_wrong_is_reported(run: Run, broker: Broker, tmp_path: Path, rul
         return str(result.stderr)
 
     schema = ("--schema", DDL)
-    assert "schema: records do not tell it" in problem()
+    assert "schema: a topic does not have one" in problem()
     assert "there is no such topic" in problem(*schema, input=broker.url("nowhere"))
     assert "is a path, but another place is a topic" in problem(*schema, output=tmp_path / "out")
     assert "is a path, but another place is a topic" in problem(*schema, input=tmp_path / "in")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,27 +18,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class ProfileName(StrEnum):
-    """How large experiments are."""
-
-    tiny = "tiny"
-    small = "small"
-    full = "full"
-
-
 def bench(
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="[NAME]...", help="Which experiments; all if not given.", show_default=False),
     ] = None,
     profile: Annotated[
-        ProfileName,
+        Literal["tiny", "small", "full"],
         typer.Option(
             "--profile",
             help="tiny: a minute, to see that it works; small: TPC-DS, under 15 minutes on two cores; "
             "full: all of TPC-DS at scale factor 1, or more.",
         ),
-    ] = ProfileName.small,
+    ] = "small",
     scale_factor: Annotated[
         float | None,
         typer.Option(
@@ -91,7 +82,7 @@ def bench(
         size = PROFILES[profile]
         if scale_factor is not None:
             size = replace(size, scale_factor=scale_factor, tuples=None)
-        about = circumstances(str(profile) if scale_factor is None else f"{profile}, SF {scale_factor:g}")
+        about = circumstances(profile if scale_factor is None else f"{profile}, SF {scale_factor:g}")
         with Laboratory(size, open_spark, seed=seed) as laboratory:
             for name in names or EXPERIMENTS:
                 typer.echo(f"{name} ...", err=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from ..errors import ConfigError
+from ..kafka.topic import is_topic
+from ..rules.file import load_rules
 from . import options
 from .failure import reported_errors
+from .groups import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,93 +26,76 @@ if TYPE_CHECKING:
 _EXAMPLES = 5
 
 
-def check(
-    rules: options.Rules,
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What rules are tried on."""
+
+    panel: ClassVar = "Input"
     input: Annotated[
         str | None,
         typer.Option(
-            "--input",
             help="What to try the rules on: a file, a directory, or a pattern in quotes, such as 'in/*.csv'.",
             metavar="PATH",
-            rich_help_panel="Input",
-            show_default=False,
         ),
-    ] = None,
+    ] = None
     id: Annotated[
         str | None,
-        typer.Option(
-            "--id",
-            help="The column with each tuple's unique id; needed with --input.",
-            metavar="COL",
-            rich_help_panel="Input",
-            show_default=False,
-        ),
-    ] = None,
-    input_format: options.InputFormat = None,
-    schema: options.Schema = None,
-    multiline: options.Multiline = False,
-    order_by: options.OrderBy = None,
-    window: options.WindowSize = None,
-    slide: options.WindowSlide = None,
-    no_window: options.NoWindow = False,
-    windowing: options.WindowingOption = options.Windowing.bleach,
-    repair: options.RepairOption = options.Repair.by_class,
-    rule_updates: options.RuleUpdates = None,
+        typer.Option(help="The column with each tuple's unique id; needed with --input.", metavar="COL"),
+    ] = None
+
+
+@grouped
+def check(
+    rules: options.Rules,
+    trial: Trial,
+    parsing: options.Parsing,
+    cleaning: options.Cleaning,
     master: options.Master = None,
     debug: options.Debug = False,
 ) -> None:
-    """Check rules against a schema or an input, and show what they would repair, without writing anything.
+    """Check rules against a schema or an input, and show what they would repair; nothing is written.
 
-    With only `--rules` the file itself is checked; with `--schema` also whether columns, types and conditions
-    fit; with `--input` the rules are tried on it: violations and repairs per rule, some examples, and
-    how many rows would be set aside.
+    With only `--rules` the file itself is checked. With `--schema` columns, types and conditions are checked,
+    too. With `--input` the rules are tried: you see violations and repairs per rule, some examples, and how
+    many rows would be quarantined.
 
     Example: `sparkbleach check --rules rules.yml --input 'in/*.csv' --id id`
     """
     with reported_errors(debug=debug):
-        from ..rules.file import load_rules
-
         loaded = load_rules(rules)
-        updates = options.updates_of(rule_updates)
-        the_window = options.window_of(window, slide, no_window)
-        if input is None and schema is None:
+        how = cleaning.arguments()
+        if trial.input is None and parsing.schema is None:
             typer.echo(f"{_count(loaded)}: well formed; give --schema or --input to check names and types")
             return
-        if input is not None and id is None:
-            raise ConfigError("id: a trial needs to know the column with each tuple's unique id; give --id")
-        if input is not None and options.is_topic(input):
+        if trial.input is not None and trial.id is None:
+            raise ConfigError("id: a trial needs the column with each tuple's unique id; give --id")
+        if trial.input is not None and is_topic(trial.input):
             raise ConfigError(
-                f"input: {input} is a topic, and rules are tried on files; give only --schema, "
+                f"input: {trial.input} is a topic, and rules are tried on files; give only --schema, "
                 "or add them to the stream with `sparkbleach rules add --shadow`"
             )
         from .session import spark_session
 
         with spark_session(master, debug=debug) as session:
-            if input is None or id is None:
-                _check_schema(session, loaded, updates, schema or "", id)
+            if trial.input is None or trial.id is None:
+                _check_schema(session, loaded, how["rule_updates"], parsing.schema or "", trial.id)
                 return
             from pyspark.sql import Observation
 
             from ..spark.clean import clean
-            from .input import check_columns, open_input
 
-            path = options.absolute(input)
-            source = open_input(session, path, input_format, schema, None, multiline=multiline)
-            check_columns(source, id, order_by)
+            source = parsing.open(session, options.absolute(trial.input), trial.id)
             observation = Observation()
             cleaned = clean(
                 source.static(),
                 loaded,
-                id=id,
-                order_by=order_by,
-                window=the_window,
-                windowing=str(windowing),
-                repair=str(repair),
-                rule_updates=updates,
+                id=trial.id,
+                order_by=parsing.order_by,
                 quarantine=True,
                 observation=observation,
+                **how,
             )
-            _echo_trial(cleaned.select(id, "_repairs", "_quarantine"), observation)
+            _echo_trial(cleaned.select(trial.id, "_repairs", "_quarantine"), observation)
 
 
 def _check_schema(
@@ -140,7 +127,7 @@ def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
     try:
         counted = cleaned.agg(
             F.count("*").alias("rows"),
-            F.count(QUARANTINE).alias("aside"),
+            F.count(QUARANTINE).alias("quarantined"),
             F.coalesce(F.sum(repairs), F.lit(0)).alias("repairs"),
         ).first()
         examples = audit(cleaned).orderBy("position").limit(_EXAMPLES).collect()
@@ -157,11 +144,11 @@ def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
         return
     typer.echo(
         f"{counted['rows']:,} rows: {counted['repairs']:,} cells would be repaired, "
-        f"{counted['aside']:,} rows would go to the quarantine; nothing was written"
+        f"{counted['quarantined']:,} rows would be quarantined; nothing was written"
     )
-    told_report = observation.get["report"]
-    if told_report:
-        report = json.loads(told_report.partition(" ")[2])
+    text = observation.get["report"]
+    if text:
+        report = json.loads(text.partition(" ")[2])
         echo_rules(report["violations"], report["repairs"])
     if examples:
         typer.echo("some repairs:")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigError
+from ..kafka.topic import is_topic, parse_options
 from . import options
 from .failure import reported_errors
 
@@ -33,14 +34,14 @@ def explain(
 ) -> None:
     """Explain why the cells of a tuple were changed: the rules they broke, the candidates and their counts.
 
-    Reads what `clean` has left in its audit directory (OUTPUT-audit unless told otherwise);
+    Reads what `clean` has left in its audit directory (OUTPUT-audit by default);
     Spark is not needed.
 
     Example: `sparkbleach explain 3 --audit clean-audit`
     """
     with reported_errors(debug=debug):
-        if options.is_topic(audit):
-            rows = read_audit_topic(audit, id, options.kafka_options_of(kafka_option))
+        if is_topic(audit):
+            rows = read_audit_topic(audit, id, parse_options(kafka_option or ()))
         else:
             rows = read_audit(Path(audit), id)
         if not rows:
@@ -142,9 +143,9 @@ def in_words(row: dict[str, Any]) -> list[str]:
     else:
         lines.append(f"  the most frequent candidate won, with {row['confidence']:.0%} of the counts")
     if row["candidates"]:
-        told_candidates = ", ".join(f"{one['value']!r} {one['count']:,}" for one in row["candidates"])
+        counts = ", ".join(f"{one['value']!r} {one['count']:,}" for one in row["candidates"])
         groups = f"{row['groups']:,} {'group' if row['groups'] == 1 else 'groups'}"
-        lines.append(f"  candidates and their counts, from {groups}: {told_candidates}")
+        lines.append(f"  candidates and their counts, from {groups}: {counts}")
     if row["overruled"]:
         lines.append(f"  overruled, because their constants say otherwise: {', '.join(row['overruled'])}")
     lines.append(

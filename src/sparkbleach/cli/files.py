@@ -6,11 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..config import check_choice
 from ..errors import ConfigError
+from ..kafka.topic import is_topic
 from . import options
 from .checkpoint import Memory, check_output_is_new
-from .input import check_columns, open_input
 from .route import Opened, check_memory
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from ..control.rule_log import RuleLog
     from ..spark.files.source import Source
     from ..spark.files.writer import Writer
+    from .clean_options import Control, Output, Stream
 
 
 @dataclass(frozen=True)
@@ -27,25 +27,38 @@ class FileRoute:
 
     Attributes:
         places: Where all is.
-        log: Where rule updates come from.
-        input_format: The format of the input, if it was given.
-        schema: Names and types of the columns, or a file with them, if given.
-        multiline: Whether a record may go over several lines.
-        order_by: The column that gives the order, if one was given.
-        files_per_batch: How many files a micro-batch takes, if told.
+        stream: The options of the input.
+        parsing: How files are read.
         output_format: The format of clean rows, if it was given.
-        may_be_empty: Whether it is fine that there are no files yet.
+        log: Where rule updates come from.
     """
 
     places: Places
-    log: RuleLog | None
-    input_format: str | None
-    schema: str | None
-    multiline: bool
-    order_by: str | None
-    files_per_batch: int | None
+    stream: Stream
+    parsing: options.Parsing
     output_format: str | None
-    may_be_empty: bool
+    log: RuleLog | None
+
+    @classmethod
+    def from_options(
+        cls, stream: Stream, parsing: options.Parsing, output: Output, control: Control
+    ) -> FileRoute:
+        """Return the route that options name.
+
+        Raises:
+            ConfigError: If one of them is for topics, or a directory cannot be used.
+        """
+        for name, place in {"audit": output.audit, "quarantine": output.quarantine}.items():
+            if place is not None and is_topic(place):
+                raise ConfigError(f"{name}: {place} is a topic, but the output is a path; give a path")
+        options.refuse(
+            "is for topics",
+            kafka_option=control.kafka_option,
+            records_per_batch=stream.records_per_batch,
+        )
+        places = Places.from_options(stream.input, output, control.log)
+        places.check()
+        return cls(places, stream, parsing, output.output_format, control.log)
 
     @property
     def checkpoint(self) -> str:
@@ -64,17 +77,15 @@ class FileRoute:
             SchemaError: If a file does not fit the schema.
         """
         places = self.places
-        source = open_input(
+        source = self.parsing.open(
             session,
             places.input,
-            self.input_format,
-            self.schema,
+            id,
             memory.schema if memory else None,
-            multiline=self.multiline or bool(memory and memory.multiline),
-            may_be_empty=self.may_be_empty,
+            multiline=bool(memory and memory.multiline),
+            may_be_empty=self.stream.follow,
         )
-        check_columns(source, id, self.order_by)
-        format = str(self.output_format or (memory.output_format if memory else source.format))
+        format = self.output_format or (memory.output_format if memory else source.format)
         _check_output(source, format)
         if memory is None:
             for directory in (places.output, places.audit, places.quarantine):
@@ -89,8 +100,10 @@ class FileRoute:
 
             return Writer(places.output, format, places.audit, places.quarantine, control=self.log)
 
-        stream = source.stream(self.files_per_batch)
-        return Opened(stream, self.order_by or source.order, wanted, make_writer, check=source.check_new)
+        stream = source.stream(self.stream.files_per_batch)
+        return Opened(
+            stream, self.parsing.order_by or source.order, wanted, make_writer, check=source.check_new
+        )
 
 
 @dataclass(frozen=True)
@@ -105,22 +118,15 @@ class Places:
     rules_target: str | None
 
     @classmethod
-    def of(
-        cls,
-        input: str,
-        output: str,
-        checkpoint: str | None,
-        audit: str | None,
-        quarantine: str | None,
-        log: RuleLog | None,
-    ) -> Places:
-        """Return the paths that options name, or their defaults; an audit is named or not written."""
+    def from_options(cls, input: str, output: Output, log: RuleLog | None) -> Places:
+        """Return the paths that options name, or their defaults."""
+        bare = _bare(output.output)
         return cls(
             options.absolute(input),
-            options.absolute(output),
-            options.absolute(checkpoint or f"{_bare(output)}-checkpoint"),
-            options.absolute(audit) if audit else None,
-            options.absolute(quarantine or f"{_bare(output)}-quarantine"),
+            options.absolute(output.output),
+            options.absolute(output.checkpoint or f"{bare}-checkpoint"),
+            None if output.no_audit else options.absolute(output.audit or f"{bare}-audit"),
+            options.absolute(output.quarantine or f"{bare}-quarantine"),
             log.target if log else None,
         )
 
@@ -183,7 +189,6 @@ def _check_output(source: Source, format: str) -> None:
     Raises:
         ConfigError: If it cannot.
     """
-    check_choice("output format", format, tuple(options.Format))
     if format != "csv":
         return
     for field in source.columns:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
+from ..control.controller import RuleController
+from ..control.rule_log import open_log
 from ..errors import ConfigError
+from ..kafka.topic import parse_options
+from ..rules.file import load_rules
+from ..rules.rule import Rule
 from . import options
 from .failure import reported_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..control.controller import RuleController
+from .groups import grouped
 
 app = typer.Typer(
     name="rules",
@@ -23,93 +26,107 @@ app = typer.Typer(
     help="Change the rules of a stream while it runs, see which are active, and who changed what when.",
 )
 
-Target = Annotated[
-    str,
-    typer.Option(
-        "--target",
-        help="Where `clean --rules-target` reads rule updates from: a directory, or a topic such as "
-        "kafka://host:port/topic.",
-        metavar="DIR|TOPIC",
-        show_default=False,
-    ),
-]
-Kafka = options.KafkaOption
-By = Annotated[
-    str | None,
-    typer.Option("--by", help="Who makes the change, for the history.", show_default="user@host"),
-]
 Id = Annotated[str, typer.Argument(help="The id of the rule.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, an object per line.")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """The rule log of a stream."""
+
+    panel: ClassVar = None
+    target: Annotated[
+        str,
+        typer.Option(
+            help="Where `clean --rules-target` reads rule updates from: a directory, or a topic such as "
+            "kafka://host:port/topic.",
+            metavar="DIR|TOPIC",
+        ),
+    ]
+    kafka_option: options.KafkaOption = None
+    debug: options.Debug = False
+
+    def controller(self, by: str | None = None) -> RuleController:
+        """Return what changes and shows the rules."""
+        return RuleController(open_log(self.target, parse_options(self.kafka_option or ())), by)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangedLog(Log):
+    """The rule log of a stream, and who changes it."""
+
+    by: Annotated[
+        str | None, typer.Option(help="Who makes the change, for the history.", show_default="user@host")
+    ] = None
+
+    def publish(self, change: Callable[[RuleController], Sequence[str]]) -> None:
+        """Make a change, and print the numbers of its updates."""
+        numbers = change(self.controller(self.by))
+        noun = "update" if len(numbers) == 1 else "updates"
+        typer.echo(
+            f"published {noun} {', '.join(numbers)}; "
+            f"`sparkbleach rules history --target {self.target}` shows what becomes of it"
+        )
+
+
 @app.command("add")
+@grouped
 def add(
-    target: Target,
+    log: ChangedLog,
     rule: Annotated[
         list[str] | None,
         typer.Argument(help="Rules such as 'r7: zipcode -> city'.", show_default=False),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", help="A YAML file with rules to add.", metavar="FILE", show_default=False),
-    ] = None,
+    file: Annotated[Path | None, typer.Option(help="A YAML file with rules to add.", metavar="FILE")] = None,
     shadow: Annotated[
         bool,
-        typer.Option("--shadow", help="They change nothing; what they would repair is in the audit."),
+        typer.Option(
+            "--shadow",
+            help="Add them as shadow rules: they repair nothing, and the audit shows what they would repair.",
+        ),
     ] = False,
-    by: By = None,
-    kafka_option: Kafka = None,
-    debug: options.Debug = False,
 ) -> None:
     """Add rules: all that are given, or none if one is wrong.
 
     Example: `sparkbleach rules add 'r7: zipcode -> city' --target clean-rules`
     """
-    with reported_errors(debug=debug):
-        from ..rules.file import load_rules
-        from ..rules.rule import Rule
-
-        rules = [Rule.parse(text) for text in rule or ()]
-        if file is not None:
-            rules += load_rules(file)
+    with reported_errors(debug=log.debug):
+        rules = [*map(Rule.parse, rule or ()), *(load_rules(file) if file is not None else ())]
         if not rules:
             raise ConfigError("rules add: there is nothing to add; give a rule, or --file")
         if shadow:
             rules = [one.with_mode("shadow") for one in rules]
-        _echo_published(_controller(target, kafka_option, by).add(*rules), target)
+        log.publish(lambda controller: controller.add(*rules))
 
 
 @app.command("delete")
-def delete(
-    id: Id, target: Target, by: By = None, kafka_option: Kafka = None, debug: options.Debug = False
-) -> None:
+@grouped
+def delete(id: Id, log: ChangedLog) -> None:
     """Delete a rule.
 
     Example: `sparkbleach rules delete r5 --target clean-rules`
     """
-    with reported_errors(debug=debug):
-        _echo_published([_controller(target, kafka_option, by).delete(id)], target)
+    with reported_errors(debug=log.debug):
+        log.publish(lambda controller: [controller.delete(id)])
 
 
 @app.command("promote")
-def promote(
-    id: Id, target: Target, by: By = None, kafka_option: Kafka = None, debug: options.Debug = False
-) -> None:
-    """Let a shadow rule become a live one, with all it has learnt.
+@grouped
+def promote(id: Id, log: ChangedLog) -> None:
+    """Turn a shadow rule into a live one, which keeps all that it has learnt.
 
     Example: `sparkbleach rules promote r7 --target clean-rules`
     """
-    with reported_errors(debug=debug):
-        _echo_published([_controller(target, kafka_option, by).promote(id)], target)
+    with reported_errors(debug=log.debug):
+        log.publish(lambda controller: [controller.promote(id)])
 
 
 @app.command("list")
-def list_(
-    target: Target, as_json: AsJson = False, kafka_option: Kafka = None, debug: options.Debug = False
-) -> None:
-    """Show the active rules: their mode, since which position and which version of the rule set."""
-    with reported_errors(debug=debug):
-        found = _controller(target, kafka_option).rules()
+@grouped
+def list_(log: Log, as_json: AsJson = False) -> None:
+    """Show the active rules: their mode, and since which position and version of the rule set."""
+    with reported_errors(debug=log.debug):
+        found = log.controller().rules()
         if as_json:
             for one in found:
                 _echo_json({"rule": one.rule.to_dict(), "since": one.since, "version": one.version})
@@ -122,14 +139,11 @@ def list_(
 
 
 @app.command("history")
-def history(
-    target: Target, as_json: AsJson = False, kafka_option: Kafka = None, debug: options.Debug = False
-) -> None:
-    """Show who changed what and when, from which position it is active, or why it was refused."""
-    with reported_errors(debug=debug):
-        from dataclasses import asdict
-
-        changes = _controller(target, kafka_option).history()
+@grouped
+def history(log: Log, as_json: AsJson = False) -> None:
+    """Show who changed what and when, at which position it was applied, or why it was refused."""
+    with reported_errors(debug=log.debug):
+        changes = log.controller().history()
         if as_json:
             for change in changes:
                 _echo_json(asdict(change))
@@ -146,21 +160,6 @@ def history(
             if change.reason:
                 rows.append(("", "", "", f"  {change.reason}"))
         _echo_table(("when", "who", "what", "what became of it"), rows)
-
-
-def _controller(target: str, kafka_option: list[str] | None, by: str | None = None) -> RuleController:
-    from ..control.controller import RuleController
-    from ..control.rule_log import open_log
-
-    return RuleController(open_log(target, options.kafka_options_of(kafka_option)), by)
-
-
-def _echo_published(numbers: Sequence[str], target: str) -> None:
-    n = "update" if len(numbers) == 1 else "updates"
-    typer.echo(
-        f"published {n} {', '.join(numbers)}; "
-        f"`sparkbleach rules history --target {target}` shows what becomes of it"
-    )
 
 
 def _echo_json(data: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,8 +20,8 @@ from .route import Opened, check_memory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ..control.rule_log import RuleLog
     from ..kafka import TopicWriter
+    from .clean_options import Control, Output, Stream
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class TopicRoute:
         checkpoint: The directory that remembers what is done.
         log: Where rule updates come from.
         schema: Names and types of the members of a value, or a file with them, if given.
-        records_per_batch: How many records a micro-batch takes, if told.
+        records_per_batch: How many records a micro-batch takes, if given.
     """
 
     input: Topic
@@ -50,51 +49,50 @@ class TopicRoute:
     records_per_batch: int | None
 
     @classmethod
-    def of(
-        cls,
-        input: str,
-        output: str,
-        checkpoint: str | None,
-        audit: str | None,
-        quarantine: str | None,
-        log: RuleLog | None,
-        kafka: Mapping[str, str],
-        schema: str | None,
-        records_per_batch: int | None,
-        with_audit: bool,
+    def from_options(
+        cls, stream: Stream, parsing: options.Parsing, output: Output, control: Control
     ) -> TopicRoute:
         """Return the topics that options name, or their defaults.
 
         Raises:
-            ConfigError: If one of them is a path.
+            ConfigError: If one of them is a path, or an option is for files.
         """
+        options.refuse(
+            "is for files; records of a topic are JSON objects, in the order of partition and offset",
+            input_format=parsing.input_format,
+            multiline=parsing.multiline,
+            order_by=parsing.order_by,
+            files_per_batch=stream.files_per_batch,
+            output_format=output.output_format,
+        )
         for name, place in {
-            "input": input,
-            "output": output,
-            "audit": audit,
-            "quarantine": quarantine,
+            "input": stream.input,
+            "output": output.output,
+            "audit": output.audit,
+            "quarantine": output.quarantine,
         }.items():
             if place is not None and not is_topic(place):
                 raise ConfigError(
                     f"{name}: {place} is a path, but another place is a topic; "
                     "give topics for all of them, such as kafka://host:port/topic, or paths"
                 )
+        log, kafka = control.log, control.kafka
         if log is not None and not isinstance(log, TopicLog):
             raise ConfigError(
                 f"rules target: {log.target} is a directory, but the output is a topic; "
                 "give a topic of the same cluster"
             )
-        to = Topic.parse(output, kafka)
-        explains = Topic.parse(audit, kafka) if audit else to.beside("audit")
+        clean = Topic.parse(output.output, kafka)
+        audit = Topic.parse(output.audit, kafka) if output.audit else clean.beside("audit")
         return cls(
-            Topic.parse(input, kafka),
-            to,
-            explains if with_audit else None,
-            Topic.parse(quarantine, kafka) if quarantine else to.beside("quarantine"),
-            options.absolute(checkpoint or f"{to.name}-checkpoint"),
+            Topic.parse(stream.input, kafka),
+            clean,
+            None if output.no_audit else audit,
+            Topic.parse(output.quarantine, kafka) if output.quarantine else clean.beside("quarantine"),
+            options.absolute(output.checkpoint or f"{clean.name}-checkpoint"),
             log,
-            schema,
-            records_per_batch,
+            parsing.schema,
+            stream.records_per_batch,
         )
 
     def settings(self) -> dict[str, str]:
@@ -117,14 +115,14 @@ class TopicRoute:
         from ..spark.files.schema import parse_schema
 
         check_exists(self.input)
-        if self.schema is None and memory is None:
-            raise ConfigError(
-                'schema: records do not tell it; give --schema, such as "id INT, city STRING", or a file'
-            )
-        fields = parse_schema(self.schema) if self.schema is not None else None
-        if fields is None and memory is not None:
+        if self.schema is not None:
+            fields = parse_schema(self.schema)
+        elif memory is not None:
             fields = memory.schema
-        assert fields is not None  # noqa: S101 -- one of the two is given
+        else:
+            raise ConfigError(
+                'schema: a topic does not have one; give --schema, such as "id INT, city STRING", or a file'
+            )
         wanted = Memory(
             fields,
             id,
@@ -155,21 +153,6 @@ class TopicRoute:
             raise ConfigError(
                 f"output: {self.output} has records of another run, but the checkpoint {self.checkpoint} is "
                 "new; give the checkpoint of that run to go on with it, or choose another topic"
-            )
-
-
-def check_file_options(**given: object) -> None:
-    """Check that no option was given that is for files only.
-
-    Raises:
-        ConfigError: If one was.
-    """
-    for name, value in given.items():
-        if value:
-            option = name.replace("_", "-")
-            raise ConfigError(
-                f"{name.replace('_', ' ')}: --{option} is for files; records of a topic are JSON objects, in "
-                "the order of partition and offset; leave it out"
             )
 
 

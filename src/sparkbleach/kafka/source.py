@@ -58,8 +58,8 @@ def read_topic(
     topic = Topic.parse(topic)
     check_exists(topic)
     fields = parse_schema(schema) if isinstance(schema, str) else schema
-    corrupt = unreadable_column(session)
-    _check_names(fields, id, corrupt)
+    unreadable = unreadable_column(session)
+    _check_names(fields, id, unreadable)
     reader = session.readStream.format("kafka").options(
         **{
             **SOURCE_OPTIONS,
@@ -78,14 +78,14 @@ def read_topic(
             f"{topic}: the Spark session has no Kafka connector; build it with "
             '.config("spark.jars", sparkbleach.kafka.spark_jars())'
         ) from error
-    return _parsed(records, fields, id, corrupt)
+    return _parsed(records, fields, id, unreadable)
 
 
-def _parsed(records: DataFrame, fields: StructType, id: str, corrupt: str) -> DataFrame:
+def _parsed(records: DataFrame, fields: StructType, id: str, unreadable: str) -> DataFrame:
     """Return records with the members of their JSON values as columns."""
-    whole = StructType([*fields.fields, StructField(corrupt, StringType())])
+    whole = StructType([*fields.fields, StructField(unreadable, StringType())])
     text = F.col("record.value").cast("string")
-    options = {"columnNameOfCorruptRecord": corrupt}
+    options = {"columnNameOfCorruptRecord": unreadable}
     rows = records.select(F.struct("*").alias("record")).select(
         "record", text.alias("text"), F.from_json(text, whole, options).alias("parsed")
     )
@@ -94,7 +94,7 @@ def _parsed(records: DataFrame, fields: StructType, id: str, corrupt: str) -> Da
     read = F.is_valid_utf8("text") & trimmed.startswith("{") & trimmed.endswith("}")
     unread = F.col("parsed").isNull() | ~read
     broken = F.coalesce(
-        F.when(unread, F.coalesce(F.col("text"), F.lit(""))), F.col(f"parsed.{quoted(corrupt)}")
+        F.when(unread, F.coalesce(F.col("text"), F.lit(""))), F.col(f"parsed.{quoted(unreadable)}")
     )
     quarantined = F.col("broken").isNotNull() | F.col(f"parsed.{quoted(id)}").isNull()
     kafka = F.struct(
@@ -108,7 +108,7 @@ def _parsed(records: DataFrame, fields: StructType, id: str, corrupt: str) -> Da
     )
     return rows.select("*", F.make_valid_utf8(broken).alias("broken")).select(
         *(F.col(f"parsed.{quoted(name)}").alias(name) for name in fields.names),
-        F.col("broken").alias(corrupt, metadata={TEXT_FORMAT: "json"}),
+        F.col("broken").alias(unreadable, metadata={TEXT_FORMAT: "json"}),
         kafka.alias(KAFKA),
     )
 
@@ -119,10 +119,10 @@ def topic_order() -> Column:
     return partition + F.col(f"{KAFKA}.offset")
 
 
-def _check_names(schema: StructType, id: str, corrupt: str) -> None:
+def _check_names(schema: StructType, id: str, unreadable: str) -> None:
     if id not in schema.names:
         raise ConfigError(f"id: the schema has no column {id!r}; choose one of {', '.join(schema.names)}")
-    seen = {corrupt.lower(), KAFKA}
+    seen = {unreadable.lower(), KAFKA}
     for name in schema.names:
         if name.lower() in seen:
             raise ConfigError(

@@ -1,7 +1,8 @@
-"""Files of rules, in YAML."""
+"""Files of rules, in YAML, and of rule updates, in JSON lines."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ import yaml
 from ..errors import RuleError
 from .placed_error import PlacedError, near_matches
 from .rule import KEYS, Rule, read_fields
+from .update import RuleUpdate
 
 # YAML 1.1 reads 01234 as octal, and 12:30 as a number in base 60.
 _AMBIGUOUS_NUMBER = re.compile(r"[-+]?0[0-9_]+|.*:.*")
@@ -43,7 +45,28 @@ def load_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _composed(path: str | os.PathLike[str]) -> yaml.Node:
+def load_updates(path: str | os.PathLike[str]) -> list[RuleUpdate]:
+    """Read all rule updates of a file with a JSON object per line, or none.
+
+    Raises:
+        RuleError: If the file cannot be read or is wrong anywhere; the message names the file and the line.
+    """
+    updates = []
+    for number, line in enumerate(_read_text(path).splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            updates.append(RuleUpdate.from_dict(json.loads(line)))
+        except json.JSONDecodeError as error:
+            raise RuleError(
+                f"{os.fspath(path)}:{number}: it is not valid JSON: {error.msg}; write one object per line"
+            ) from error
+        except RuleError as error:
+            raise RuleError(f"{os.fspath(path)}:{number}: {error}") from error
+    return updates
+
+
+def _read_text(path: str | os.PathLike[str]) -> str:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -51,10 +74,14 @@ def _composed(path: str | os.PathLike[str]) -> yaml.Node:
             f"{os.fspath(path)}: cannot read it ({error.strerror}); check the path and its permissions"
         ) from error
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise RuleError(f"{os.fspath(path)}:{line}: it is not valid UTF-8; save it as UTF-8") from error
+
+
+def _composed(path: str | os.PathLike[str]) -> yaml.Node:
+    text = _read_text(path)
     try:
         root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
