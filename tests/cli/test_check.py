@@ -10,7 +10,7 @@ from tests.support.commands import Run
 
 
 def test_a_trial_writes_nothing(run: Run, rules: Path, tmp_path: Path) -> None:
-    """A trial tells counts, examples and reasons, and leaves the disk as it was."""
+    """A trial shows counts, examples and reasons, and leaves the disk as it was."""
     (tmp_path / "in.csv").write_text('id,zip,city\n1,1,a\n2,1,a\n3,1,b\n5,2,5" pipe\n,1,a\n4,1\n')
     before = sorted(path.name for path in tmp_path.rglob("*"))
     result = run("check", "--rules", rules, "--input", tmp_path / "in.csv", "--id", "id")
@@ -61,7 +61,7 @@ def test_a_schema_in_a_file(run: Run, rules: Path, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_rule_updates(run: Run, rules: Path, tmp_path: Path, line: str, message: str) -> None:
-    """A wrong rule update is told with its file and line, or with its position."""
+    """A wrong rule update is reported with its file and line, or with its position."""
     path = tmp_path / "updates.jsonl"
     path.write_text(f"\n{line}\n")
     result = run(

@@ -47,7 +47,7 @@ def files_in(directory: Path) -> list[str]:
 
 
 def test_clean_rows_are_those_of_the_engine(run: Run, rules: Path, tmp_path: Path) -> None:
-    """Good rows come out as the engine has them, bad ones go to quarantine with a reason, none is lost."""
+    """Rows come out as the engine has them, unreadable ones go to the quarantine with a reason."""
     (tmp_path / "in.csv").write_text(DIRTY)
     out = tmp_path / "out"
     result = run(
@@ -60,7 +60,7 @@ def test_clean_rows_are_those_of_the_engine(run: Run, rules: Path, tmp_path: Pat
         (1, 75001, "Paris"),
         (2, 75001, "Paris"),
         (3, 75001, "Pariss"),
-        *[(None, None, None)] * 4,  # those that are set aside have a position, too
+        *[(None, None, None)] * 4,  # quarantined rows have a position, too
         (6, 75001, 'The "old" town'),
         (7, 75001, " Paris "),
         (8, None, "Lyon"),
@@ -99,7 +99,7 @@ def test_again_goes_on(run: Run, rules: Path, tmp_path: Path) -> None:
     again = run(*arguments)
     assert "nothing new" in again.stdout
     assert {path: path.read_text() for path in (tmp_path / "out").glob("part-*")} == before
-    # The type of the first run stays: the row with another one is set aside.
+    # The type of the first run stays: the row with another one is quarantined.
     (source / "b.csv").write_text(HEADER + "3,75001,Pariss\nfour,75001,Paris\n")
     os.utime(source / "b.csv", (1, 1))
     third = run(*arguments)
@@ -170,8 +170,8 @@ def test_json(run: Run, rules: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for path in out.glob("part-*.json") for line in path.read_text().splitlines()]
     assert sorted(rows, key=lambda row: row["id"]) == [json.loads(lines[0]), json.loads(lines[1])]
     (path,) = (tmp_path / "out-quarantine").glob("part-*.json")
-    aside = [json.loads(line) for line in path.read_text().splitlines()]
-    assert {row["_corrupt_record"]: row["reason"] for row in aside} == {
+    quarantined = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {row["_corrupt_record"]: row["reason"] for row in quarantined} == {
         lines[2]: "id: 'three' is not of type int",
         lines[3]: "malformed: not valid JSON: Unterminated string starting at character 33",
         lines[5]: "zip: '[1]' is not of type int",
@@ -181,7 +181,7 @@ def test_json(run: Run, rules: Path, tmp_path: Path) -> None:
 
 
 def test_parquet(run: Run, rules: Path, tmp_path: Path) -> None:
-    """Parquet comes out as parquet, with an audit in parquet; a row without id is set aside."""
+    """Parquet comes out as parquet, with an audit in parquet; a row without id is quarantined."""
     table = pa.table(
         {"id": [1, 2, 3, None], "zip": ["75001"] * 4, "city": ["Paris", "Paris", "Pariss", "Paris"]}
     )
@@ -196,8 +196,8 @@ def test_parquet(run: Run, rules: Path, tmp_path: Path) -> None:
     assert files_in(tmp_path / "out-audit") == ["part-000000-0000.parquet"]
     explained = run("explain", 3, "--audit", tmp_path / "out-audit")
     assert "city: 'Pariss' -> 'Paris'" in explained.stdout
-    (aside,) = (tmp_path / "out-quarantine").glob("part-*")
-    assert pq.read_table(aside)["reason"].to_pylist() == ["id: the id is null"]
+    (quarantined,) = (tmp_path / "out-quarantine").glob("part-*")
+    assert pq.read_table(quarantined)["reason"].to_pylist() == ["id: the id is null"]
 
 
 def test_order_is_that_of_the_files(run: Run, rules: Path, tmp_path: Path, spark: SparkSession) -> None:
@@ -251,7 +251,7 @@ def test_rule_updates(run: Run, tmp_path: Path) -> None:
 
 
 def test_one_line_per_batch(run: Run, rules: Path, tmp_path: Path) -> None:
-    """Off a terminal, progress is told in lines, and the summary has the counts of each rule."""
+    """Off a terminal, progress is shown in lines, and the summary has the counts of each rule."""
     source = tmp_path / "in"
     source.mkdir()
     for n in range(3):

@@ -31,7 +31,7 @@ ROW = {
 
 @pytest.mark.parametrize("format", ["json", "parquet"])
 def test_a_repair_in_words(tmp_path: Path, format: str) -> None:
-    """Everything that an audit row says is told in words; staged files are not read."""
+    """Everything that an audit row says is explained in words; staged files are not read."""
     path = tmp_path / f"part-000000-0000.{format}"
     if format == "json":
         path.write_text(json.dumps(ROW) + "\n")
@@ -56,7 +56,7 @@ def test_an_unknown_id(tmp_path: Path) -> None:
     (tmp_path / "part-000000-0000.json").write_text(json.dumps(ROW) + "\n")
     result = CliRunner().invoke(app, ["explain", "7", "--audit", str(tmp_path)])
     assert result.exit_code == 0
-    assert result.stdout.startswith("no cell of tuple 7 was changed, if there is such a tuple")
+    assert result.stdout.startswith("the audit has no tuple 7: none of its cells was changed")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_no_audit(tmp_path: Path, content: dict[str, str] | None, message: str) 
 
 
 def test_what_a_shadow_rule_would_repair(tmp_path: Path) -> None:
-    """A repair that was not made is told as one."""
+    """A repair that was not made is shown as one."""
     (tmp_path / "part-000000-0000.json").write_text(json.dumps(ROW | {"applied": False}) + "\n")
     result = CliRunner().invoke(app, ["explain", "007", "--audit", str(tmp_path)])
     first = result.stdout.splitlines()[0]

@@ -30,7 +30,7 @@ def fake_java(directory: Path, script: str) -> dict[str, str]:
     [
         ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "is version 11, which is too old"),
         ("echo 'java version \"1.8.0_372\"' >&2", "is version 8, which is too old"),
-        ("exit 1", "does not tell a version"),
+        ("exit 1", "does not show a version"),
         (None, "there is none on PATH"),
     ],
 )

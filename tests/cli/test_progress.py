@@ -12,7 +12,7 @@ from sparkbleach.cli.progress import Progress
 
 
 def batch(number: int, rows: int, milliseconds: int, report: str | None) -> SimpleNamespace:
-    """Return the progress of a micro-batch as Spark tells it."""
+    """Return the progress of a micro-batch as Spark gives it."""
     return SimpleNamespace(
         batchId=number,
         numInputRows=rows,
@@ -40,7 +40,7 @@ def test_micro_batches_count_once() -> None:
 
 
 def test_the_live_display() -> None:
-    """The display tells tuples, rates, latencies, and violations and repairs of each rule."""
+    """The display shows tuples, rates, latencies, and violations and repairs of each rule."""
     progress = Progress()
     report = '0000000000000001000 {"violations": {"zip_city": 20}, "repairs": {"zip_city": 1234}}'
     assert "waiting for the first" in shown(progress)

@@ -93,11 +93,11 @@ def test_list_and_history(log: DirectoryLog) -> None:
         ["live", "0", "1", "r1: zip -> city"],
         ["live", "2,500", "3", "r2: zip -> city"],
     ]
-    told = rules("history", "--target", log.target).stdout
-    assert "2026-11-16T12:00:00+00:00  ann  delete r0" in told
-    assert "applied at position 1,500, version 2" in told
-    assert "refused at position 1,500, version 2\n" in told
-    assert "  why\n" in told
+    shown = rules("history", "--target", log.target).stdout
+    assert "2026-11-16T12:00:00+00:00  ann  delete r0" in shown
+    assert "applied at position 1,500, version 2" in shown
+    assert "refused at position 1,500, version 2\n" in shown
+    assert "  why\n" in shown
     as_json = [
         json.loads(line) for line in rules("history", "--target", log.target, "--json").stdout.splitlines()
     ]
@@ -117,7 +117,7 @@ def test_a_target_of_an_unknown_kind(tmp_path: Path) -> None:
 
 
 def test_rules_of_a_run_change(run: Run, tmp_path: Path) -> None:
-    """`clean --rules-target` reads what `rules` publishes and tells what became of it."""
+    """`clean --rules-target` reads what `rules` publishes and shows what became of it."""
     (tmp_path / "rules.yml").write_text('rules:\n  - "zip_city: zip -> city"\n')
     (tmp_path / "in").mkdir()
     dirty = "id,zip,city\n1,75,Paris\n2,75,Paris\n3,75,Pariss\n"

@@ -41,7 +41,7 @@ def test_an_empty_batch_removes_an_earlier_attempt(spark: SparkSession, tmp_path
 
 
 def test_what_has_no_place_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows set aside need a directory, an audit needs the column it is made of, a format has to be known."""
+    """Quarantined rows need a directory, an audit needs its column, a format has to be known."""
     rows = spark.sql("SELECT 1 AS id, 2 AS a, 3 AS b")
     cleaned = clean(rows, ["a -> b"], id="id", quarantine=True)
     with pytest.raises(ConfigError, match="give quarantine="):

@@ -46,9 +46,9 @@ def sparkbleach(
 ) -> None:
     """Clean data streams by rules such as `zipcode -> city`.
 
-    What breaks a rule is repaired, tuple by tuple, from what was seen earlier. Begin with `check`, which
-    writes nothing; then `clean`; then ask `explain` why a cell was changed. `rules` changes the rules of a
-    stream that runs.
+    A cell that breaks a rule is repaired, tuple by tuple, from what the stream has shown before. Start with
+    `check`, which writes nothing; then run `clean`; then ask `explain` why a cell was changed. `rules`
+    changes the rules of a running stream.
     """
 
 

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Which experiments; all if not given.", show_default=False),
+        typer.Argument(metavar="[NAME]...", help="The experiments to run; all if not given."),
     ] = None,
     profile: Annotated[
         Literal["tiny", "small", "full"],
         typer.Option(
-            "--profile",
             help="tiny: a minute, to see that it works; small: TPC-DS, under 15 minutes on two cores; "
             "full: all of TPC-DS at scale factor 1, or more.",
         ),
@@ -34,16 +33,14 @@ def bench(
     scale_factor: Annotated[
         float | None,
         typer.Option(
-            "--scale-factor",
-            help="Of TPC-DS, in place of the profile's; 1 has 2.88 million tuples.",
+            help="The scale factor of TPC-DS, instead of the profile's; 1 has 2.88 million tuples.",
             metavar="SF",
-            show_default=False,
         ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", help="Where the report goes, and the numbers.", metavar="DIR")
+        Path, typer.Option(help="The directory for the report and the numbers.", metavar="DIR")
     ] = Path("evaluation"),
-    seed: Annotated[int, typer.Option("--seed", help="Of all random numbers.", metavar="N", min=0)] = 1,
+    seed: Annotated[int, typer.Option(help="The seed of all random numbers.", metavar="N", min=0)] = 1,
     show: Annotated[bool, typer.Option("--list", help="Show the names of experiments and end.")] = False,
     master: options.Master = None,
     debug: options.Debug = False,

@@ -17,20 +17,19 @@ from .failure import reported_errors
 
 def broker(
     port: Annotated[
-        int, typer.Option("--port", help="The port on the loopback interface.", metavar="N", min=1, max=65535)
+        int, typer.Option(help="The port on the loopback interface.", metavar="N", min=1, max=65535)
     ] = 9092,
     directory: Annotated[
         Path | None,
         typer.Option(
-            "--directory",
-            help="Where it keeps its data, to be found again by the next run.",
+            help="Where the broker keeps its data between runs.",
             metavar="DIR",
             show_default="a temporary one, deleted at the end",
         ),
     ] = None,
     debug: options.Debug = False,
 ) -> None:
-    """Run a Kafka broker of one node until Ctrl-C, to try things out; not for data that matters.
+    """Run a Kafka broker of one node until Ctrl-C, to try things out. It is not for production.
 
     Its jars are fetched from Maven Central the first time; nothing else is needed but Java.
 
@@ -53,5 +52,5 @@ def broker(
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """Have SIGTERM end it as Ctrl-C does."""
+    """Let SIGTERM end the broker as Ctrl-C does."""
     raise KeyboardInterrupt

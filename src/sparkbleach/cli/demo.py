@@ -24,10 +24,10 @@ _WINDOW_TUPLES = 100_000
 
 def demo(
     tuples: Annotated[
-        int, typer.Option("--tuples", help="How many transactions to stream.", metavar="N", min=1_000)
+        int, typer.Option(help="How many transactions to stream.", metavar="N", min=1_000)
     ] = 300_000,
     files: Annotated[
-        int, typer.Option("--files", help="In how many files, one per micro-batch.", metavar="N", min=2)
+        int, typer.Option(help="In how many files, one per micro-batch.", metavar="N", min=2)
     ] = 15,
     master: options.Master = None,
     debug: options.Debug = False,
@@ -75,7 +75,7 @@ def demo(
 
 
 def compile_kernel(tuples: pa.Table) -> None:
-    """Have the kernel compiled, so that the workers find it ready."""
+    """Compile the kernel, so that the workers find it ready."""
     from ..engine.engine import Engine
     from .shopping import RULES
 
@@ -107,11 +107,9 @@ def _show_example(session: SparkSession) -> None:
             "bob@example.org",
         ],
     }
-    dirty = pa.RecordBatch.from_pydict(columns, SCHEMA).to_pylist()
-    ddl = "id long, store string, zipcode string, city string, item int, category string, customer int"
-    ddl += ", email string"
-    frame = session.createDataFrame([tuple(row.values()) for row in dirty], ddl).coalesce(1)
-    rows = clean(frame, RULES, id="id", order_by="id").collect()
+    table = pa.table(columns, SCHEMA)
+    dirty = table.to_pylist()
+    rows = clean(session.createDataFrame(table).coalesce(1), RULES, id="id", order_by="id").collect()
     cleaned = [row.asDict(recursive=True) for row in sorted(rows, key=lambda row: row["id"])]
     _echo_table("A dirty table", list(columns), dirty, {})
     typer.echo("The rules\n" + "".join(f"  {rule}\n" for rule in RULES))

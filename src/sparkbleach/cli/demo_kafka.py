@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 _RULES = ["zip_city: zipcode -> city", "item_category: item -> category"]
 _DELETED, _ADDED = "item_category", "customer_email: customer -> email"
-_DDL = (
-    "id long, store string, zipcode string, city string, item int, category string, customer int, "
-    "email string"
-)
 _ATTRIBUTES = {"city": "zipcode", "category": "item", "email": "customer"}
 _DIRT = 0.1
 _MALFORMED_EVERY = 100
@@ -64,7 +60,7 @@ class _Topics:
 
 def demo_kafka(
     tuples: Annotated[
-        int, typer.Option("--tuples", help="How many transactions to send.", metavar="N", min=2_000)
+        int, typer.Option(help="How many transactions to send.", metavar="N", min=2_000)
     ] = 40_000,
     master: options.Master = None,
     debug: options.Debug = False,
@@ -123,13 +119,15 @@ def _values(dirty: pa.Table) -> list[bytes]:
 def _start(session: SparkSession, topics: _Topics, checkpoint: Path) -> StreamingQuery:
     from ..kafka import TopicWriter, read_topic, topic_order
     from ..spark.clean import clean
+    from ..spark.compat import spark_schema
     from ..spark.control import read_control
+    from .shopping import SCHEMA
 
     writer = TopicWriter(
         topics.clean, topics.audit, topics.quarantine, source=topics.dirty, control=topics.log
     )
     cleaned = clean(
-        read_topic(session, topics.dirty, _DDL, id="id", records_per_batch=10_000),
+        read_topic(session, topics.dirty, spark_schema(SCHEMA), id="id", records_per_batch=10_000),
         _RULES,
         id="id",
         order_by=topic_order(),
@@ -165,7 +163,7 @@ def _run(query: StreamingQuery, topics: _Topics, controller: RuleController, val
 
 
 def _wait(query: StreamingQuery, topics: _Topics, n_records: int) -> None:
-    """Wait until so many records have come out."""
+    """Wait until a number of records have come out."""
     from ..kafka.client import size
 
     _until(query, lambda: size(topics.clean) + size(topics.quarantine) >= n_records)

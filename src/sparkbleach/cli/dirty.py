@@ -22,54 +22,44 @@ _SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
 def dirty(
     input: Annotated[
         Path,
-        typer.Option(
-            "--input", help="The clean file: CSV, JSON lines or Parquet.", metavar="FILE", show_default=False
-        ),
+        typer.Option(help="The clean file: CSV, JSON lines or Parquet.", metavar="FILE"),
     ],
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", help="The dirty file: CSV, JSON lines or Parquet.", metavar="FILE", show_default=False
-        ),
+        typer.Option(help="The dirty file: CSV, JSON lines or Parquet.", metavar="FILE"),
     ],
     rules: Annotated[
         Path | None,
         typer.Option(
-            "--rules",
             help="The paper's process: cells on the right of these rules get another value of their column, "
             "cells on the left are set to null, both with probability --p.",
             metavar="FILE",
             rich_help_panel="Dirt",
-            show_default=False,
         ),
     ] = None,
     p: Annotated[
         float,
-        typer.Option("--p", help="How probable that is.", metavar="P", min=0, max=1, rich_help_panel="Dirt"),
+        typer.Option(
+            help="The probability of an error in a cell.", metavar="P", min=0, max=1, rich_help_panel="Dirt"
+        ),
     ] = 0.1,
     errors: Annotated[
         Path | None,
         typer.Option(
-            "--errors",
             help="A YAML file of error processes; docs/evaluate.md has them all.",
             metavar="FILE",
             rich_help_panel="Dirt",
-            show_default=False,
         ),
     ] = None,
     seed: Annotated[
         int,
-        typer.Option(
-            "--seed", help="The same seed gives the same dirt.", metavar="N", min=0, rich_help_panel="Dirt"
-        ),
+        typer.Option(help="The same seed gives the same dirt.", metavar="N", min=0, rich_help_panel="Dirt"),
     ] = 1,
     log: Annotated[
         Path | None,
         typer.Option(
-            "--log",
             help="Where to write the change log, the ground truth: JSON lines, CSV or Parquet.",
             metavar="FILE",
-            show_default=False,
         ),
     ] = None,
     debug: options.Debug = False,

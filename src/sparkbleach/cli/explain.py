@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 
 def explain(
-    id: Annotated[str, typer.Argument(help="The id of the tuple.", show_default=False)],
+    id: Annotated[str, typer.Argument(help="The id of the tuple.")],
     audit: Annotated[
         str,
         typer.Option(
-            "--audit",
             help="The directory, or the topic, with the audit that clean has written.",
             metavar="DIR|TOPIC",
-            show_default=False,
         ),
     ],
     kafka_option: options.KafkaOption = None,
@@ -46,7 +44,7 @@ def explain(
             rows = read_audit(Path(audit), id)
         if not rows:
             typer.echo(
-                f"no cell of tuple {id} was changed, if there is such a tuple: an audit has changed ones only"
+                f"the audit has no tuple {id}: none of its cells was changed, or there is no such tuple"
             )
             return
         for number, row in enumerate(rows):

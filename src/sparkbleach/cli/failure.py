@@ -23,7 +23,6 @@ _INTERRUPTED = 130
 _USAGE_ERRORS = (errors.ConfigError, errors.RuleError, errors.SchemaError)
 _RAISED_IN_WORKER = re.compile(r"sparkbleach\.errors\.(\w+): (.+)")
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE[^\]]*\] Encountered error while reading file (\S+?)\.?\s")
-_HEADER = re.compile(r"CSV header.*?CSV file: (\S+)", re.DOTALL)
 _WRAPPERS = ("[STREAM_FAILED]", "[FOREACH_BATCH")
 _CAUSE = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
 
@@ -83,8 +82,7 @@ def _known(error: Exception) -> tuple[str, int] | None:
         return message.strip(), USAGE if usage else FAILED
     from ..spark.hadoop import without_scheme
 
-    header = _HEADER.search(text)
-    if header or "Number of column in CSV header" in text:
+    if "CSV header" in text:
         path = re.search(r"CSV file: (\S+)", text)
         where = without_scheme(path[1]) if path else "a CSV file"
         return (

@@ -1,4 +1,4 @@
-"""How a query is getting on: a live display on a terminal, lines otherwise."""
+"""The progress of a query: a live display on a terminal, lines otherwise."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _UPDATES_SHOWN = 5
 
 
 class Progress:
-    """What is known of a query so far.
+    """What a query has done so far.
 
     Attributes:
         tuples: How many rows were read in this run.
         batches: How many micro-batches had rows.
         report: The last report of the lane.
-        updates: What became of rule updates in this run, in words.
+        updates: Which rule updates were applied or refused in this run, as text.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Progress:
         return found
 
     def take_in(self, query: StreamingQuery) -> bool:
-        """Note the micro-batches that have ended since the last time; return whether there are any."""
+        """Count the micro-batches that have ended since the last call; return whether there are any."""
         before = self.batches
         for batch in news_of(query, self._last_batch):
             self._note(batch)
@@ -154,12 +154,12 @@ def echo_rules(violations: dict[str, int], repairs: dict[str, int]) -> None:
 
 
 def follow_query(query: StreamingQuery, progress: Progress, *, waiting: bool) -> None:
-    """Show how a query is getting on until it ends, or until Ctrl-C or SIGTERM ends it.
+    """Show the progress of a query until it ends, or until Ctrl-C or SIGTERM ends it.
 
     Args:
         query: The query.
-        progress: Where to note what it has done.
-        waiting: Whether it waits for more when it has done all.
+        progress: Where its micro-batches are counted.
+        waiting: Whether it waits for more input at the end.
     """
     stop = threading.Event()
     try:
@@ -204,7 +204,7 @@ def _show_lines(query: StreamingQuery, progress: Progress, stop: threading.Event
 
 
 def _until_end(query: StreamingQuery, stop: threading.Event) -> Iterator[None]:
-    """Yield now and then until a query has ended, or is to stop; raise what it failed with."""
+    """Yield every quarter of a second until a query has ended or must stop; raise its error."""
     while not stop.is_set():
         ended = query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]
         yield
@@ -214,7 +214,7 @@ def _until_end(query: StreamingQuery, stop: threading.Event) -> Iterator[None]:
 
 @contextmanager
 def _signals_set(stop: threading.Event) -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM set an event; an exception would break a call to the JVM."""
+    """Let Ctrl-C and SIGTERM set an event: an exception would break a call to the JVM."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

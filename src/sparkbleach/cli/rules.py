@@ -23,7 +23,7 @@ from .groups import grouped
 app = typer.Typer(
     name="rules",
     no_args_is_help=True,
-    help="Change the rules of a stream while it runs, see which are active, and who changed what when.",
+    help="Change the rules of a running stream, and see which are active and who changed what when.",
 )
 
 Id = Annotated[str, typer.Argument(help="The id of the rule.", show_default=False)]

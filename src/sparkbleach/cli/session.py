@@ -30,7 +30,7 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 def check_java() -> None:
-    """Check that there is a Java that Spark runs on.
+    """Check that Java is there, in a version that Spark runs on.
 
     Raises:
         SparkbleachError: If there is none, or it is too old.
@@ -45,7 +45,7 @@ def check_java() -> None:
         raise SparkbleachError(f"Java: {java} does not run ({error}); {_REMEDY}") from error
     version = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     if version is None:
-        raise SparkbleachError(f"Java: {java} -version does not tell a version; {_REMEDY}")
+        raise SparkbleachError(f"Java: {java} -version does not show a version; {_REMEDY}")
     if int(version[1]) < _JAVA_MIN:
         raise SparkbleachError(f"Java: {java} is version {version[1]}, which is too old for Spark; {_REMEDY}")
 
@@ -54,18 +54,18 @@ def check_java() -> None:
 def spark_session(
     master: str | None, *, debug: bool, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Give a session: the one that this process has, or a new one that ends afterwards.
+    """Give the session of this process, or a new one that ends afterwards.
 
-    What Spark and its workers write to standard error goes to a file. An error that is not one of
-    sparkbleach's gets a note that says where it is; in all other cases it is deleted.
+    What Spark and its workers write to standard error goes to a log file. An error whose cause is not clear
+    gets a note with the path of the log; in all other cases the log is deleted.
 
     Args:
         master: Where Spark runs; on all cores of this machine if neither this nor SPARK_MASTER says so.
         debug: Whether Spark writes to standard error instead.
-        settings: What the session has to have beside the usual; a session that runs already is as it is.
+        settings: Further settings of a new session.
 
     Raises:
-        SparkbleachError: If there is no fit Java, or Spark does not start.
+        SparkbleachError: If there is no Java that Spark runs on, or Spark does not start.
     """
     running = SparkSession.getActiveSession()
     if running is not None:

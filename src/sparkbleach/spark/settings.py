@@ -1,4 +1,4 @@
-"""What a Spark session must have, and what it had better have."""
+"""The settings of a Spark session: one that is needed, and those that make it fast."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_session(df: DataFrame, n_lanes: int | None) -> None:
 
     Args:
         df: The DataFrame.
-        n_lanes: How many lanes there are; None in the paper's topology, where any number will do.
+        n_lanes: How many lanes there are; None in the paper's topology, which works with any number of partitions.
 
     Raises:
         ConfigError: If a setting that is needed is missing.
