@@ -61,12 +61,13 @@ class ChangedLog(Log):
 
     def publish(self, change: Callable[[RuleController], Sequence[str]]) -> None:
         """Make a change, and print the numbers of its updates."""
-        numbers = change(self.controller(self.by))
-        noun = "update" if len(numbers) == 1 else "updates"
-        typer.echo(
-            f"published {noun} {', '.join(numbers)}; "
-            f"`sparkbleach rules history --target {self.target}` shows what becomes of it"
-        )
+        with reported_errors(debug=self.debug):
+            numbers = change(self.controller(self.by))
+            noun = "update" if len(numbers) == 1 else "updates"
+            typer.echo(
+                f"published {noun} {', '.join(numbers)}; "
+                f"`sparkbleach rules history --target {self.target}` shows what becomes of it"
+            )
 
 
 @app.command("add")
@@ -90,13 +91,14 @@ def add(
 
     Example: `sparkbleach rules add 'r7: zipcode -> city' --target clean-rules`
     """
-    with reported_errors(debug=log.debug):
+
+    def add_all(controller: RuleController) -> Sequence[str]:
         rules = [*map(Rule.parse, rule or ()), *(load_rules(file) if file is not None else ())]
         if not rules:
             raise ConfigError("rules add: there is nothing to add; give a rule, or --file")
-        if shadow:
-            rules = [one.with_mode("shadow") for one in rules]
-        log.publish(lambda controller: controller.add(*rules))
+        return controller.add(*(one.with_mode("shadow") if shadow else one for one in rules))
+
+    log.publish(add_all)
 
 
 @app.command("delete")
@@ -106,8 +108,7 @@ def delete(id: Id, log: ChangedLog) -> None:
 
     Example: `sparkbleach rules delete r5 --target clean-rules`
     """
-    with reported_errors(debug=log.debug):
-        log.publish(lambda controller: [controller.delete(id)])
+    log.publish(lambda controller: [controller.delete(id)])
 
 
 @app.command("promote")
@@ -117,8 +118,7 @@ def promote(id: Id, log: ChangedLog) -> None:
 
     Example: `sparkbleach rules promote r7 --target clean-rules`
     """
-    with reported_errors(debug=log.debug):
-        log.publish(lambda controller: [controller.promote(id)])
+    log.publish(lambda controller: [controller.promote(id)])
 
 
 @app.command("list")

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from ..errors import ConfigError
 from ..spark.files.quarantine import unreadable_column
+from ..spark.files.writer import check_columns
 from ..spark.plan import CONTROL, QUARANTINE, REPAIRS
 from .client import create, number_of_partitions, size, tail
 from .rule_log import BATCH, TopicLog
@@ -142,16 +143,7 @@ class TopicWriter:
             raise ConfigError(
                 f"TopicWriter: the rows have no column {KAFKA}; read them with sparkbleach.kafka.read_topic"
             )
-        if self.audit is not None and REPAIRS not in batch.columns:
-            raise ConfigError(
-                f"TopicWriter: the rows have no column {REPAIRS} to make an audit of; "
-                "leave audit out, or call clean(…, audit=True)"
-            )
-        if CONTROL in batch.columns and self.control is None:
-            raise ConfigError(
-                f"TopicWriter: the rows have the column {CONTROL}, but there is no log for the outcomes "
-                "of rule updates; give control=…"
-            )
+        check_columns("TopicWriter", batch, self.audit, self.control)
 
     def _record_column(self, batch: DataFrame) -> Column:
         """Return the records that a row becomes, as an array."""

@@ -78,16 +78,7 @@ class Writer:
                 f"Writer: the rows have the column {QUARANTINE}, but no directory for quarantined rows; "
                 "give quarantine=…"
             )
-        if self.audit is not None and REPAIRS not in batch.columns:
-            raise ConfigError(
-                f"Writer: the rows have no column {REPAIRS} to make an audit of; "
-                "leave audit out, or call clean(…, audit=True)"
-            )
-        if CONTROL in batch.columns and self.control is None:
-            raise ConfigError(
-                f"Writer: the rows have the column {CONTROL}, but no log for what became of rule updates; "
-                "give control=…"
-            )
+        check_columns("Writer", batch, self.audit, self.control)
         batch = batch.persist()
         try:
             self._write(batch, batch_id)
@@ -169,3 +160,21 @@ class Writer:
                 )
         file_system.delete(staging)
         reach("writer.publish")
+
+
+def check_columns(writer: str, batch: DataFrame, audit: object, control: object) -> None:
+    """Check that a writer with an audit gets repairs, and one that gets outcomes has a rule log.
+
+    Raises:
+        ConfigError: If not.
+    """
+    if audit is not None and REPAIRS not in batch.columns:
+        raise ConfigError(
+            f"{writer}: the rows have no column {REPAIRS} to make an audit of; "
+            "leave audit out, or call clean(…, audit=True)"
+        )
+    if control is None and CONTROL in batch.columns:
+        raise ConfigError(
+            f"{writer}: the rows have the column {CONTROL}, but there is no log for the outcomes of rule "
+            "updates; give control=…"
+        )
