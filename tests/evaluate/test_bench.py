@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,14 @@ from typer.testing import CliRunner
 from sparkbleach import SparkbleachError
 from sparkbleach.cli import app
 from sparkbleach.evaluate import tpcds
-from sparkbleach.evaluate.arrive import Range, SteadyReader
+from sparkbleach.evaluate.arrive import SteadyReader
 from sparkbleach.evaluate.experiments import EXPERIMENTS
 from sparkbleach.evaluate.figures import draw
 from sparkbleach.evaluate.report import write_report
 from sparkbleach.evaluate.result import Claim, Figure, Mark, Panel, Result, Series, save
-from sparkbleach.evaluate.spark_run import MicroBatch, latencies_ms, repeated, steady, write_steady
-from sparkbleach.evaluate.watch import Watch, summary, told_others
+from sparkbleach.evaluate.spark_run import Arrival, MicroBatch
+from sparkbleach.evaluate.streams import repeated, write_steady
+from sparkbleach.evaluate.watch import Watch, describe_others, summary
 from tests.support.once import once
 from tests.support.sales import sales
 
@@ -94,7 +96,7 @@ def test_coordination_messages(evaluation: Path) -> None:
     sent = {(row["mechanism"], row["repair_workers"]): row["messages"] for row in rows}
     assert len(sent) == len(rows) == 5 * 4
     for workers in (1, 2, 3, 5):
-        # basic: each worker proposes, and each is told, of each violating cell
+        # basic: each worker proposes, and each gets a decision, for each violating cell
         assert sent["basic", workers] == workers * sent["basic", 1]
         assert sent["basic", workers] > sent["dr (paper)", workers] > sent["dr", workers] > 0
         assert sent["ir", workers] == sent["dr", workers]
@@ -132,7 +134,7 @@ def test_latencies_are_measured_on_spark(evaluation: Path) -> None:
 
 
 def test_names(tmp_path: Path) -> None:
-    """The names of experiments are listed; a wrong one is told with the right ones."""
+    """The names of experiments are listed; an error about a wrong one has the right ones."""
     listed = CliRunner().invoke(app, ["bench", "--list"])
     assert listed.output.split() == list(EXPERIMENTS)
     wrong = CliRunner().invoke(app, ["bench", "acuracy", "--output", str(tmp_path)])
@@ -175,7 +177,7 @@ def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
     assert drawn[0] == drawn[1]
 
 
-def test_zeros_are_told_on_a_logarithmic_axis(tmp_path: Path) -> None:
+def test_zeros_are_shown_on_a_logarithmic_axis(tmp_path: Path) -> None:
     """What is below the floor of a logarithmic axis is drawn there, as the tick says; a zero is no bar."""
     lines = Panel("t", "x", "y", [Series("s", [1, 2], [0.0, 0.02])], log_y=True, percent_y=True, y_floor=1e-5)
     bars = Panel("t", "x", "y", [Series("s", ["a", "b"], [0, 90], "bars")], log_y=True, y_floor=0.01)
@@ -225,7 +227,6 @@ def test_tuples_arrive_at_a_steady_rate(tmp_path: Path, monkeypatch: pytest.Monk
     end = reader.latestOffset()
     assert end == {"n": 32, "begin": 5_000.0}
     (part,) = reader.partitions({"n": 7, "begin": 0.0}, end)
-    assert isinstance(part, Range)
     ids = [id for batch in reader.read(part) for id in batch.column("id").to_pylist()]
     assert ids == [n % 10 for n in range(7, 32)]
 
@@ -242,11 +243,13 @@ def test_latency_of_a_micro_batch() -> None:
     backlog = MicroBatch(90.0, 5.0, 0, 1_000, None)
     one = MicroBatch(started=102.0, seconds=0.5, first=1_000, end=1_200, report=None, clock=100.0)
     short = MicroBatch(started=103.0, seconds=0.5, first=1_201, end=1_203, report=None, clock=100.0)
-    assert steady([backlog, one, short]) == [one, short]
-    assert steady([backlog, one, short], 1) == [short]
-    assert latencies_ms([one], rate=100, backlog=1_000).tolist() == [2_500, 1_500]
-    assert latencies_ms([short], rate=100, backlog=1_000).tolist() == pytest.approx([1_480])
-    assert latencies_ms([], rate=100, backlog=0).size == 0
+    arrival = Arrival(rate=100, backlog=1_000)
+    assert arrival.measured([backlog, one, short]) == [one, short]
+    assert replace(arrival, warm_up=1).measured([backlog, one, short]) == [short]
+    assert replace(arrival, first=1_001).measured([backlog, one, short]) == [short]
+    assert arrival.latencies_ms(one).tolist() == [2_500, 1_500]
+    assert arrival.latencies_ms(one, every=1).size == one.tuples
+    assert arrival.latencies_ms(short).tolist() == pytest.approx([1_480])
 
 
 def test_cpu_and_memory_are_watched() -> None:
@@ -258,6 +261,6 @@ def test_cpu_and_memory_are_watched() -> None:
     assert any(sample.cores > 0 for sample in watch.samples)
     assert watch.samples[0].memory_mb > 10
     assert watch.samples[0].others >= 0
-    assert summary(watch.samples)["memory_mb_max"] == [max(one.memory_mb for one in watch.samples)]
-    assert summary([])["busy_cores"] == [None]
-    assert told_others(watch.samples).startswith("Meanwhile other programs kept ")
+    assert summary(watch.samples)["memory_mb_max"] == max(one.memory_mb for one in watch.samples)
+    assert summary([])["busy_cores"] is None
+    assert describe_others(watch.samples).startswith("Meanwhile other programs kept ")

@@ -93,7 +93,7 @@ def test_json_lines(tmp_path: Path) -> None:
 def test_mistakes(
     arguments: list[str], message: str, tmp_path: Path, rules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mistake is told in a sentence, with exit code 2, and nothing is written."""
+    """A mistake is reported in a sentence, with exit code 2, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     done = run("--input", "none.csv", *arguments)
     assert done.exit_code == 2

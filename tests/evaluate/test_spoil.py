@@ -151,17 +151,17 @@ def test_a_burst_reaches_its_rate() -> None:
         ("{kind: typo, p: 0.1, attributes: [a], period: [5, 6]}", "period is"),
         ("{kind: delay, p: 0.1, lag: 0}", "lag is 0"),
         ("{kind: typo, p: 0.1, attributes: [a], size: 1}", "'size' is unknown"),
-        ("typo", "is not a mapping"),
+        ("typo", "must be a mapping"),
     ],
 )
-def test_wrong_files_are_told(entry: str, message: str, tmp_path: Path) -> None:
-    """A mistake in a file of errors is told with the file and the remedy."""
+def test_wrong_files_are_reported(entry: str, message: str, tmp_path: Path) -> None:
+    """A mistake in a file of errors is reported with the file and the remedy."""
     path = tmp_path / "errors.yml"
     path.write_text(f"errors:\n  - {entry}\n")
     with pytest.raises(ConfigError, match=message):
         load_errors(path)
     path.write_text("typos: 3")
-    with pytest.raises(ConfigError, match="there is no list `errors`"):
+    with pytest.raises(ConfigError, match="must have a list `errors`"):
         load_errors(path)
     with pytest.raises(ConfigError, match="cannot be read"):
         load_errors(tmp_path / "none.yml")

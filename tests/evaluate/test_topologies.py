@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from sparkbleach import Window
 from sparkbleach.evaluate.dirt import paper_errors
-from sparkbleach.evaluate.laboratory import SIX_RULES
-from sparkbleach.evaluate.spark_run import files, write_files
+from sparkbleach.evaluate.sales import SIX_RULES
 from sparkbleach.evaluate.spoil import spoil
+from sparkbleach.evaluate.streams import read_files, write_files
 from sparkbleach.evaluate.topologies import WAYS, WORKERS, clean_backlog, paper_way
 from sparkbleach.paper.in_process import DistributedEngine
 from sparkbleach.paper.stages import REPAIR
@@ -19,7 +19,7 @@ from sparkbleach.spark.settings import PARTITIONS
 from tests.support.sales import sales
 
 
-def test_ways_are_told_apart() -> None:
+def test_ways_have_names() -> None:
     """There are one lane, several, and the paper's workers with each mechanism."""
     assert [way.name for way in WAYS] == [
         "fused, 1 lane",
@@ -36,7 +36,7 @@ def test_a_backlog_is_cleaned(spark: SparkSession, tmp_path: Path) -> None:
     window = Window.tuples(400, slide=200)
     dirty = spoil(sales(1_000), paper_errors(SIX_RULES, 0.2), 1).dirty
     write_files(dirty, tmp_path / "in", 500)
-    source = files(spark, tmp_path / "in", dirty.schema)
+    source = read_files(spark, tmp_path / "in", dirty.schema)
     engine = DistributedEngine(
         dirty.schema,
         SIX_RULES,

@@ -90,21 +90,21 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
 
 def test_the_newest_fitting_connector_is_fetched_once(repository: Repository, tmp_path: Path) -> None:
     """It is the newest release that is not newer than PySpark; the second time nothing is asked for."""
-    told: list[str] = []
-    found = jars.connector_jars(told.append)
+    lines: list[str] = []
+    found = jars.connector_jars(lines.append)
     assert [path.name for path in found] == [
         f"{CONNECTOR}-4.2.0.jar",
         f"{TOKENS}-4.0.0.jar",
         "kafka-clients-3.9.2.jar",
         "commons-pool2-2.13.jar",
     ]
-    assert told == ["fetching Spark's Kafka connector 4.2.0, the newest one for PySpark 4.3.0 ..."]
+    assert lines == ["fetching Spark's Kafka connector 4.2.0, the newest one for PySpark 4.3.0 ..."]
     assert found[0].read_bytes() == f"{CONNECTOR} 4.2.0".encode()
     assert all(path.is_relative_to(tmp_path / "cache" / "sparkbleach" / "jars") for path in found)
     repository.asked.clear()
-    assert jars.connector_jars(told.append) == found
+    assert jars.connector_jars(lines.append) == found
     assert jars.spark_jars() == ",".join(path.as_uri() for path in found)
-    assert (repository.asked, len(told)) == ([], 1)
+    assert (repository.asked, len(lines)) == ([], 1)
 
 
 def test_a_damaged_jar_is_refused(repository: Repository, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_damaged_jar_is_refused(repository: Repository, tmp_path: Path) -> Non
 
 
 def test_a_failed_download_is_reported(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing jar, a repository that is not there, no fitting version: each is told with a remedy."""
+    """A missing jar, a repository that is not there, no fitting version: each is lines with a remedy."""
     del repository.files["/maven/org/apache/kafka/kafka-clients/3.9.2/kafka-clients-3.9.2.jar"]
     with pytest.raises(DownloadError, match=r"kafka-clients-3\.9\.2\.jar: cannot be fetched .*404"):
         jars.connector_jars()

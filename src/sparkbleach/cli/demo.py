@@ -39,7 +39,7 @@ def demo(
     """
     with reported_errors(debug=debug):
         from ..config import Window
-        from ..evaluate.spark_run import write_files
+        from ..evaluate.streams import write_files
         from ..spark.clean import clean
         from ..spark.files.writer import Writer
         from .progress import Progress, follow_query

@@ -1,4 +1,4 @@
-"""A source that lets tuples arrive at a steady rate, whatever the query does."""
+"""A source whose tuples arrive at a steady rate, whatever the query does."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Offset = dict[str, float]
 class SteadySource(DataSource):
     """Tuples of an Arrow file, over and over again, at a steady rate.
 
-    First a backlog is there at once. The clock begins to tick when it has been cleaned: tuple n arrives
-    `(n - backlog) / rate` seconds later. Offsets say how many tuples there are (`n`) and when the clock
-    began (`begin`, in seconds since the epoch, 0 before).
+    A backlog is there from the start. The clock starts when the backlog is cleaned: tuple n arrives
+    `(n - backlog) / rate` seconds later. An offset has the number of tuples (`n`) and the start of the clock
+    (`begin`, in seconds since the epoch, 0 before).
 
     Options: `path` (of the file), `rate` (tuples per second), `backlog` (in tuples), `schema`.
     """
@@ -36,17 +36,8 @@ class SteadySource(DataSource):
         return SteadyReader(dict(self.options))
 
 
-class Range(InputPartition):
-    """The tuples from one number to another."""
-
-    def __init__(self, begin: int, end: int) -> None:
-        super().__init__(None)
-        self.begin = begin
-        self.end = end
-
-
 class SteadyReader(DataSourceStreamReader):
-    """Reads what has arrived."""
+    """Reads the tuples that have arrived."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.path = options["path"]
@@ -56,34 +47,30 @@ class SteadyReader(DataSourceStreamReader):
         self._asked = False
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """Begin with the first tuple."""
+        """Return the offset of the first tuple."""
         return {"n": 0, "begin": 0.0}
 
     def latestOffset(self, *_: Any) -> Offset:  # noqa: N802
-        """Return how many tuples have arrived."""
+        """Return the offset after all tuples that have arrived."""
         if not self._asked and self.backlog:
             self._asked = True
             return {"n": self.backlog, "begin": 0.0}
         if not self._begin:
             self._begin = time.time()
-        return {
-            "n": self.backlog + int((time.time() - self._begin) * self.rate),
-            "begin": self._begin,
-        }
+        return {"n": self.backlog + int((time.time() - self._begin) * self.rate), "begin": self._begin}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """Return what is to be read."""
-        return [Range(int(start["n"]), int(end["n"]))]
+        """Return the tuples between two offsets as one partition."""
+        return [InputPartition((int(start["n"]), int(end["n"])))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read it; after the last tuple of the file comes the first."""
-        assert isinstance(partition, Range)  # noqa: S101
+        """Read the tuples of a partition; after the last tuple of the file comes the first."""
+        at, end = partition.value
         with pa.memory_map(self.path) as file:
             table = pa.ipc.open_file(file).read_all()
-            at = partition.begin
-            while at < partition.end:
+            while at < end:
                 row = at % table.num_rows
-                part = table.slice(row, min(partition.end - at, table.num_rows - row))
+                part = table.slice(row, min(end - at, table.num_rows - row))
                 yield from part.to_batches()
                 at += part.num_rows
 

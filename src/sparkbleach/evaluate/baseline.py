@@ -1,8 +1,8 @@
-"""The baseline: a micro-batch cleaner, as one writes it on Spark without a stateful operator.
+"""The baseline: a micro-batch cleaner without state, as it is usually written on Spark.
 
 The stream is cut into windows, a micro-batch each. A window is cleaned as a batch: the groups with more than
 one value are in violation, groups that share a cell are an equivalence class, and every cell of a class gets
-its most frequent value. Later tuples of the window help, earlier windows do not: nothing is kept.
+its most frequent value. Later tuples of a window help, earlier windows do not.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def clean_window(window: pa.Table, rules: Sequence[Rule]) -> pa.Table:
 
 
 def window_cleaner(rules: Sequence[Rule]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for `df.coalesce(1).mapInArrow`: it cleans a micro-batch as one window."""
+    """Return a function for `df.coalesce(1).mapInArrow` that cleans a micro-batch as one window."""
 
     def clean(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         window = list(batches)

@@ -1,6 +1,6 @@
 """Error processes: what goes wrong, in which attributes, how often and when.
 
-The kinds are those that people know from BART and Icewafl. `spoil.py` lets them happen.
+The kinds are those of BART and Icewafl. `spoil.py` applies them to a stream.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Error:
 
     Attributes:
         kind: What happens.
-        p: How probable it is, for each cell (or tuple) that the rest of this allows.
-        attributes: Where: columns; none for duplicates and delays.
-        burst: Only from one position to before another.
-        period: Only in the first tuples of each so many: `(1000, 100)` is the first 100 of each 1,000.
-        where: Only where an SQL predicate on the clean tuple is true.
-        together: Whether all attributes of a tuple are hit, or none: errors that are correlated.
-        lag: Duplicates and delays: at most so many tuples later.
+        p: The probability for each cell (or tuple) that the other attributes allow.
+        attributes: The columns that are hit; none for duplicates and delays.
+        burst: If given, errors happen only from this position to before that one.
+        period: If given, errors happen only in a part of it: `(1000, 100)` is the first 100 of each 1,000.
+        where: If given, errors happen only where this SQL predicate on the clean tuple is true.
+        together: Whether all attributes of a tuple are hit, or none: correlated errors.
+        lag: How many tuples later duplicates and delayed tuples come, at most.
     """
 
     kind: Kind
@@ -70,12 +70,12 @@ class Error:
         if not 0 <= self.p <= 1:
             raise ConfigError(f"{place}: p is {self.p}; give a probability from 0 to 1")
         if (self.kind in OF_TUPLES) == bool(self.attributes):
-            needed = "it is about whole tuples: leave attributes out"
+            needed = "this kind is about whole tuples: leave attributes out"
             raise ConfigError(
                 f"{place}: {needed if self.attributes else 'attributes are missing: name the columns to hit'}"
             )
         if self.kind is Kind.swap_attributes and len(self.attributes) != 2:
-            raise ConfigError(f"{place}: it exchanges two attributes; name exactly two")
+            raise ConfigError(f"{place}: this kind exchanges two attributes; name exactly two")
         if self.burst is not None and not 0 <= self.burst[0] < self.burst[1]:
             raise ConfigError(f"{place}: burst is {list(self.burst)}; give the first position and the end")
         if self.period is not None and not 0 < self.period[1] <= self.period[0]:
@@ -91,7 +91,7 @@ class Error:
             ConfigError: If it is wrong.
         """
         if not isinstance(data, Mapping):
-            raise ConfigError(f"error {data!r}: it is not a mapping; give kind, p and attributes")
+            raise ConfigError(f"error {data!r}: must be a mapping; give kind, p and attributes")
         known = [field.name for field in fields(cls)]
         unknown = sorted(set(data) - set(known))
         if unknown:
@@ -133,7 +133,7 @@ def load_errors(path: str | Path) -> list[Error]:
     except (OSError, UnicodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: cannot be read as YAML ({error}); give a file of errors") from error
     if not isinstance(data, Mapping) or not isinstance(data.get("errors"), list):
-        raise ConfigError(f"{path}: there is no list `errors` in it; write errors:, then - kind: typo …")
+        raise ConfigError(f"{path}: must have a list `errors`; write errors:, then - kind: typo …")
     try:
         return [Error.from_dict(one) for one in data["errors"]]
     except ConfigError as error:
@@ -151,10 +151,10 @@ def paper_errors(
     """Return the paper's process: each RHS cell of a rule is replaced, each LHS cell set to null.
 
     Args:
-        rules: Whose cells.
+        rules: The rules.
         p: The probability of both.
-        burst: From which position to which the probability of RHS cells is `burst_p` instead.
-        burst_p: That probability.
+        burst: The positions between which the probability for RHS cells is `burst_p`.
+        burst_p: The probability in the burst.
         kind: How RHS cells are replaced.
     """
     rules = list(rules)
@@ -162,6 +162,6 @@ def paper_errors(
     lhs = tuple(dict.fromkeys(name for rule in rules for name in rule.lhs))
     found = [Error(kind, p, rhs), Error(Kind.missing, p, lhs)]
     if burst is not None:
-        # A cell is hit once: of those that p has left, so many more make it burst_p.
+        # A cell is hit at most once, so this is the share of the cells that p has spared.
         found.append(Error(kind, (burst_p - p) / (1 - p), rhs, burst=burst))
     return found

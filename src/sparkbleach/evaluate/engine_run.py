@@ -25,7 +25,7 @@ class EngineRun:
     Attributes:
         cleaned: The clean stream.
         seconds: How long the engine took, from Arrow batches to clean batches and their audit.
-        cpu_seconds: The time on processors in that, of all threads together.
+        cpu_seconds: The CPU time of all threads in these seconds.
         reports: The engine's report after each batch.
     """
 
@@ -51,7 +51,7 @@ def run_engine(
     threads: int = 2,
     advance: Callable[[int], object] = lambda _: None,
 ) -> EngineRun:
-    """Send a stream through an engine.
+    """Send a stream through an engine with these options.
 
     Args:
         dirty: The stream.

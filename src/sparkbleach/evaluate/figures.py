@@ -13,7 +13,7 @@ from .result import Figure, Panel, Series
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito: told apart by readers who do not see all colours.
+# The colours of Okabe and Ito, which colour-blind readers can distinguish.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#8B6914")
 _MARK_STYLES = ("--", ":", "-.", (0, (1, 3)))
 _WIDTH_IN, _NARROW_IN, _HEIGHT_IN = 6.0, 4.6, 4.2
@@ -102,7 +102,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
 
 
 def _shown(panel: Panel, y: Any) -> Any:
-    """Return where values are drawn: no lower than the floor."""
+    """Return the heights at which values are drawn: not below the floor."""
     values = np.asarray(y, float)
     return values if panel.y_floor is None else np.maximum(values, panel.y_floor)
 
@@ -110,7 +110,7 @@ def _shown(panel: Panel, y: Any) -> Any:
 def _draw_bars(axes: Axes, panel: Panel, series: Series, number: int, n: int, colour: str) -> bool:
     """Draw the bars of one series beside those of the others; return whether long names are slanted.
 
-    Where a floor would give nothing a bar, a zero stands.
+    With a floor, a zero is written instead of a bar for nothing.
     """
     width = 0.8 / n
     at = np.arange(len(series.x)) + (number - (n - 1) / 2) * width
@@ -132,7 +132,7 @@ def _draw_bars(axes: Axes, panel: Panel, series: Series, number: int, n: int, co
 def _format_numbers(axes: Axes, panel: Panel, *, has_bars: bool) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
-    def told(y: float, _: object) -> str:
+    def tick_label(y: float, _: object) -> str:
         sign = "≤ " if panel.y_floor is not None and np.isclose(y, panel.y_floor, atol=0) else ""
         return sign + (f"{y * 100:g} %" if panel.percent_y else _short(y))
 
@@ -142,7 +142,7 @@ def _format_numbers(axes: Axes, panel: Panel, *, has_bars: bool) -> None:
         axes.yaxis.set_major_locator(FixedLocator([panel.y_floor * 10.0**n for n in range(decades + 1)]))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.set_ylim(panel.y_floor / 1.5, top)
-    axes.yaxis.set_major_formatter(FuncFormatter(told))
+    axes.yaxis.set_major_formatter(FuncFormatter(tick_label))
     if panel.percent_y:
         axes.yaxis.set_minor_formatter(NullFormatter())
     if not has_bars:
@@ -152,7 +152,7 @@ def _format_numbers(axes: Axes, panel: Panel, *, has_bars: bool) -> None:
 
 
 def _short(value: float, _: object = None) -> str:
-    """Return a number as people write it: 1.5 M, 200 K, 0.1."""
+    """Return a number in short form: 1.5 M, 200 K, 0.1."""
     for limit, unit in ((1e9, " G"), (1e6, " M"), (1e3, " K")):
         if abs(value) >= limit:
             return f"{value / limit:g}{unit}"

@@ -1,4 +1,4 @@
-"""Where experiments are made: how large they are, the streams, the Spark session, the progress."""
+"""The laboratory of the experiments: how large they are, the stream, the Spark session, the progress."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -23,7 +22,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ..config import Window
 from ..rules.rule import Rule
 from . import tpcds
-from .sales import RULES, SalesStream
+from .dirt import paper_errors
+from .sales import SIX_RULES, SalesStream
+from .spoil import Spoilt, spoil
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,71 +32,57 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 OpenSpark = Callable[[str | None], "AbstractContextManager[SparkSession]"]
 
-SALES_RULES = tuple(Rule.parse(text, id=id) for id, text in RULES.items())
-#: r0 to r5, with which the paper's stream begins
-SIX_RULES = SALES_RULES[:6]
 #: the rate that the paper reaches, in tuples per second
 PAPER_RATE = 15_000
-#: and its mean latencies, by how repair workers are coordinated
+#: the mean latencies of the paper, by mechanism of coordination
 PAPER_MS = {"basic": 364, "dr": 323, "ir": 316}
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """How large experiments are.
-
-    Attributes:
-        scale_factor: Of TPC-DS; None for the generated stream.
-        tuples: How many tuples of the stream are used; all if None.
-        window: The window for accuracies, in tuples; it slides by half of that.
-        burst_window: The window in which a burst happens.
-        bin_tuples: How long a stretch is over which a dirty ratio is taken.
-        rate: Tuples per second where they arrive at a steady rate.
-        backlog: How many of them are there at the beginning.
-        warm_up: How many micro-batches are not measured.
-        micro_batches: How many are, at least, where latency is measured.
-        throughput_tuples: Tuples per micro-batch where throughput is measured.
-        throughput_batches: How many such micro-batches there are.
-        windows_s: Windows of the baseline, in seconds at the rate of the paper.
-        timed_windows_s: Those whose processing is timed on Spark.
-        rules: How many rules there are, where that is what changes.
-        dirt: How probable errors are, where that is what changes.
-        windows: How large windows are, where that is what changes.
-        scaling_tuples: How long streams are where something changes.
-        coordination_tuples: How long the stream is where the paper's workers run in this process.
-        coordination_rate: Tuples per second where they run on Spark.
-        coordination_warm_up: How many micro-batches are not measured there.
-        coordination_batches: How many are, at least.
-        cores: How many cores Spark has, where that is what changes.
-    """
-
-    scale_factor: float | None
-    tuples: int | None
-    window: int
-    burst_window: int
-    bin_tuples: int
-    rate: int
-    backlog: int
-    warm_up: int
-    micro_batches: int
-    throughput_tuples: int
-    throughput_batches: int
-    windows_s: tuple[float, ...]
-    timed_windows_s: tuple[float, ...]
-    rules: tuple[int, ...]
-    dirt: tuple[float, ...]
-    windows: tuple[int, ...]
-    scaling_tuples: int
-    coordination_tuples: int
-    coordination_rate: int
-    coordination_warm_up: int
-    coordination_batches: int
-    cores: tuple[int, ...]
+#: the probability of errors where it is not varied
+DIRT = 0.1
 
 
 def _cores() -> tuple[int, ...]:
     found = os.cpu_count() or 1
     return tuple(sorted({1, *(2**n for n in range(10) if 2**n <= found), found}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How large experiments are; the defaults are those of the profile `full`."""
+
+    #: of TPC-DS; None for the generated stream
+    scale_factor: float | None = 1
+    #: how many tuples of the stream are used; all if None
+    tuples: int | None = None
+    #: the window for accuracies, in tuples, which slides by half its size, and the one for a burst
+    window: int = 1_000_000
+    burst_window: int = 400_000
+    #: the length of a stretch over which a dirty ratio is taken
+    bin_tuples: int = 25_000
+    #: tuples per second at a steady rate, the backlog before them, and the micro-batches of warm-up
+    rate: int = PAPER_RATE
+    backlog: int = 1_000_000
+    warm_up: int = 250
+    #: how many micro-batches are measured, at least, for a latency
+    micro_batches: int = 400
+    #: tuples per micro-batch for a throughput, and the number of these micro-batches
+    throughput_tuples: int = 500_000
+    throughput_batches: int = 20
+    #: the windows of the baseline, in seconds at the rate of the paper, and those that are timed on Spark
+    windows_s: tuple[float, ...] = (1, 2, 5, 10, 20, 30, 40, 60, 90)
+    timed_windows_s: tuple[float, ...] = (1, 5, 20, 60)
+    #: the values of what is varied: the number of rules, the probability of errors, the window, the cores
+    rules: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+    dirt: tuple[float, ...] = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+    windows: tuple[int, ...] = (10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000)
+    cores: tuple[int, ...] = field(default_factory=_cores)
+    #: the length of the stream where something is varied
+    scaling_tuples: int = 1_000_000
+    #: the length of the stream for the paper's workers in this process
+    coordination_tuples: int = 40_000
+    #: tuples per second for the paper's workers on Spark, and the micro-batches not measured and measured
+    coordination_rate: int = 500
+    coordination_warm_up: int = 10
+    coordination_batches: int = 30
 
 
 PROFILES = {
@@ -116,71 +103,40 @@ PROFILES = {
         rules=(1, 8, 16),
         dirt=(0.0, 0.2),
         windows=(2_000, 4_000),
+        cores=(1,),
         scaling_tuples=4_000,
         coordination_tuples=1_000,
-        coordination_rate=500,
         coordination_warm_up=1,
         coordination_batches=2,
-        cores=(1,),
     ),
     "small": Profile(
-        scale_factor=1,
         tuples=1_500_000,
         window=500_000,
         burst_window=200_000,
-        bin_tuples=25_000,
-        rate=PAPER_RATE,
         backlog=500_000,
         warm_up=100,
         micro_batches=150,
         throughput_tuples=200_000,
-        throughput_batches=20,
         windows_s=(1, 2, 5, 10, 20, 30, 40),
         timed_windows_s=(1, 5, 20, 40),
-        rules=(1, 2, 4, 8, 16, 32, 64),
         dirt=(0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5),
         windows=(10_000, 20_000, 50_000, 100_000, 200_000, 500_000),
         scaling_tuples=500_000,
         coordination_tuples=10_000,
-        coordination_rate=500,
         coordination_warm_up=2,
         coordination_batches=5,
-        cores=_cores(),
     ),
-    "full": Profile(
-        scale_factor=1,
-        tuples=None,
-        window=1_000_000,
-        burst_window=400_000,
-        bin_tuples=25_000,
-        rate=PAPER_RATE,
-        backlog=1_000_000,
-        warm_up=250,
-        micro_batches=400,
-        throughput_tuples=500_000,
-        throughput_batches=20,
-        windows_s=(1, 2, 5, 10, 20, 30, 40, 60, 90),
-        timed_windows_s=(1, 5, 20, 60),
-        rules=(1, 2, 4, 8, 16, 32, 64),
-        dirt=(0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5),
-        windows=(10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000),
-        scaling_tuples=1_000_000,
-        coordination_tuples=40_000,
-        coordination_rate=500,
-        coordination_warm_up=10,
-        coordination_batches=30,
-        cores=_cores(),
-    ),
+    "full": Profile(),
 }
 
 
 class Laboratory:
-    """What experiments share; a `with` block ends it.
+    """What experiments share: the stream, the session, a directory; a context manager that ends them.
 
     Args:
-        profile: How large they are.
-        open_spark: Gives a session on a master.
-        seed: Of all random numbers.
+        profile: How large experiments are.
+        open_spark: Opens a session on a master.
+        seed: The seed of all random numbers.
     """
 
     def __init__(self, profile: Profile, open_spark: OpenSpark, *, seed: int = 1) -> None:
@@ -198,10 +154,8 @@ class Laboratory:
     def __enter__(self) -> Laboratory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
     @cached_property
     def truth(self) -> pa.Table:
@@ -214,9 +168,13 @@ class Laboratory:
         with self.progress(f"generating TPC-DS, scale factor {profile.scale_factor:g}, once", None):
             return tpcds.sales(profile.scale_factor, profile.tuples)
 
+    def spoilt(self, rules: Sequence[Rule] = SIX_RULES) -> Spoilt:
+        """Return the stream with the paper's errors in the columns of some rules."""
+        return spoil(self.truth, paper_errors(rules, DIRT), self.seed)
+
     @property
     def stream_name(self) -> str:
-        """What the stream is, for people."""
+        """The name of the stream, for the report."""
         factor = self.profile.scale_factor
         name = "a generated stream like TPC-DS" if factor is None else f"TPC-DS at scale factor {factor:g}"
         return f"{name}, {self.truth.num_rows:,} tuples"
@@ -228,11 +186,11 @@ class Laboratory:
 
     @property
     def window_name(self) -> str:
-        """The same, for people."""
+        """The window for accuracies in words."""
         return f"windows of {self.window.size:,} tuples that slide by {self.window.slide:,}"
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """Return what several experiments need, made by the first of them."""
+        """Return a value that several experiments need; the first of them makes it."""
         if name not in self._made:
             self._made[name] = make()
         found: T = self._made[name]
@@ -243,14 +201,14 @@ class Laboratory:
         return Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="sparkbleach-bench-")))
 
     def directory(self) -> Path:
-        """Return a new directory for something that is not kept."""
+        """Return a new temporary directory."""
         self._directories += 1
         path = self._here / str(self._directories)
         path.mkdir()
         return path
 
     def spark(self, master: str | None = None) -> SparkSession:
-        """Return the session on a master, or on the default one; another one ends before."""
+        """Return the session on a master, or on the default one; a session on another master ends."""
         if self._spark is None or master != self._master:
             self._sessions.close()
             self._sessions = self._stack.enter_context(ExitStack())
@@ -260,7 +218,7 @@ class Laboratory:
 
     @contextmanager
     def progress(self, title: str, total: int | None) -> Iterator[Callable[[int], object]]:
-        """Show how something is getting on, on a terminal; give a function that is told of each step."""
+        """Show a progress bar on a terminal; give the function that advances it."""
         if not self._console.is_terminal:
             yield lambda _: None
             return
@@ -278,7 +236,7 @@ class Laboratory:
 
 
 def circumstances(profile: str) -> dict[str, Any]:
-    """Return where and when something is measured: machine, versions, profile."""
+    """Return where and when experiments run: profile, date, machine, versions."""
     names = ("sparkbleach", "pyspark", "pyarrow", "numba", "numpy", "duckdb")
     return {
         "profile": profile,

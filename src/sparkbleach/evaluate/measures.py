@@ -37,7 +37,7 @@ def differ(one: pa.ChunkedArray | pa.Array, other: pa.ChunkedArray | pa.Array) -
 
 
 def applies(rule: Rule, arrived: pa.Table) -> Mask:
-    """Return to which tuples a rule applies; pattern tableaux are not looked at."""
+    """Return to which tuples a rule applies; pattern tableaux are ignored."""
     may = np.ones(arrived.num_rows, bool)
     for name in rule.lhs if rule.nulls == "fill" else (*rule.lhs, rule.rhs):
         may &= np.asarray(arrived.column(name).is_valid())
@@ -50,14 +50,14 @@ def applies(rule: Rule, arrived: pa.Table) -> Mask:
 def dirty_ratios(
     truth: pa.Table, arrived: pa.Table, cleaned: pa.Table, rules: Sequence[Rule], bin_tuples: int
 ) -> pa.Table:
-    """Return what is dirty by rule and stretch of the stream.
+    """Return how many tuples are dirty, by rule and stretch of the stream.
 
     Args:
-        truth: As the tuples should be.
-        arrived: As they arrived.
-        cleaned: As they left.
-        rules: By which rules.
-        bin_tuples: How long a stretch is.
+        truth: The true tuples.
+        arrived: The tuples as they arrived.
+        cleaned: The tuples as they left.
+        rules: The rules.
+        bin_tuples: The length of a stretch.
     """
     n = truth.num_rows
     starts = np.arange(0, max(n, 1), bin_tuples)
@@ -78,11 +78,11 @@ def dirty_ratios(
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How dirty the tuples are that a rule applies to, on the way in and on the way out."""
+    """The share of dirty tuples among those that a rule applies to, as they arrived and as they left."""
 
     before: float
     after: float
-    #: of all tuples
+    #: the share of all tuples
     after_all: float
 
 
@@ -101,7 +101,7 @@ def ratio(ratios: pa.Table, rule: str, first: int = 0, end: int | None = None) -
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How good repairs are, by cells."""
+    """How good repairs are: the number of wrong cells, of repairs, and of repairs that give the truth."""
 
     wrong: int
     repairs: int
@@ -122,6 +122,16 @@ class Score:
         """The harmonic mean of both."""
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else 0.0
+
+    @property
+    def values(self) -> tuple[float, float, float]:
+        """Precision, recall and F1."""
+        return self.precision, self.recall, self.f1
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the row of a table."""
+        names = ("wrong_cells", "repairs", "precision", "recall", "f1")
+        return dict(zip(names, (self.wrong, self.repairs, *self.values), strict=True))
 
 
 def score(truth: pa.Table, arrived: pa.Table, cleaned: pa.Table, attributes: Sequence[str]) -> Score:
@@ -155,6 +165,6 @@ class Latency:
 
 
 def cdf(ms: NDArray[np.float64], points: int = 200) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the share of samples below each of some latencies: (latencies, shares)."""
+    """Return some latencies, and for each the share of samples below it."""
     shares = np.linspace(0, 1, points)
     return np.quantile(ms, shares), shares

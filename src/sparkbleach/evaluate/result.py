@@ -1,10 +1,10 @@
-"""What an experiment gives: numbers, figures that show them, and the claims that they support or not."""
+"""The result of an experiment: numbers, figures that show them, and claims that they support or not."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one kind.
+    """Points or bars of one kind.
 
     Attributes:
-        label: In the legend.
-        x: Where; names of categories for bars.
-        y: How much.
+        label: The label in the legend.
+        x: The positions; names of categories for bars.
+        y: The values.
         style: `line`, `steps`, `dots` or `bars`.
     """
 
@@ -33,12 +33,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Mark:
-    """A straight line that says something: a figure of the paper, an event.
+    """A straight line for a number of the paper or an event.
 
     Attributes:
         axis: `x` (a vertical line at this x) or `y`.
-        at: Where.
-        label: In the legend.
+        at: The position on that axis.
+        label: The label in the legend.
     """
 
     axis: str
@@ -51,8 +51,7 @@ class Panel:
     """One pair of axes.
 
     Attributes:
-        y_floor: With `log_y`, a power of ten in place of all that is less, because zero has no place on such
-            an axis; its tick says so.
+        y_floor: With `log_y`, a power of ten that stands for all smaller values, as its tick says.
     """
 
     title: str
@@ -79,13 +78,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that should be true, and what was found.
+    """A statement that should be true, and what was measured.
 
     Attributes:
-        source: Who says so: `paper` or `goal`.
-        says: What.
-        measured: What was found.
-        holds: Whether it is true here; None where it cannot be said.
+        source: Where the statement comes from: `paper` or `goal`.
+        says: The statement.
+        measured: What was measured.
+        holds: Whether the statement is true here; None if that is unknown.
     """
 
     source: str
@@ -96,16 +95,16 @@ class Claim:
 
 @dataclass(frozen=True)
 class Result:
-    """What an experiment gave.
+    """The result of an experiment.
 
     Attributes:
-        title: What it is about.
-        question: For someone who has not read the paper.
-        method: What was run, where, on what.
-        claims: What it says about claims.
-        figures: What it shows.
-        tables: All numbers, by name.
-        shown: Which of the tables the report shows.
+        title: The subject.
+        question: The question, for a reader who has not read the paper.
+        method: What was run, where, on which stream.
+        claims: The claims with what was measured.
+        figures: The figures.
+        tables: All numbers, by name: tables, or rows of one.
+        shown: Which of the tables the report shows; all if None.
     """
 
     title: str
@@ -113,37 +112,56 @@ class Result:
     method: str
     claims: Sequence[Claim]
     figures: Sequence[Figure]
-    tables: Mapping[str, pa.Table]
-    shown: Sequence[str] = field(default=())
+    tables: Mapping[str, pa.Table | Sequence[Mapping[str, Any]]]
+    shown: Sequence[str] | None = None
+
+
+def to_table(objects: Sequence[object], *names: str, **columns: Sequence[Any]) -> pa.Table:
+    """Return a table of some attributes of objects, and further columns."""
+    return pa.table({**columns, **{name: [getattr(one, name) for one in objects] for name in names}})
+
+
+def dots(
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    label: str = "",
+    *,
+    x_unit: float = 1,
+    y_unit: float = 1,
+) -> Series:
+    """Return the points of two columns of rows, in units; the label is that of the second if not given."""
+    return Series(label or y, [row[x] / x_unit for row in rows], [row[y] / y_unit for row in rows], "dots")
 
 
 def save(result: Result, name: str, output: Path, circumstances: Mapping[str, Any]) -> None:
     """Write a result below a directory: numbers as Parquet and CSV, figures as SVG and PNG, the rest as JSON.
 
     Args:
-        result: What to write.
-        name: Of the experiment.
+        result: The result.
+        name: The name of the experiment.
         output: The directory.
-        circumstances: When and where it was run.
+        circumstances: When and where the experiment was run.
     """
     from .figures import draw
 
     data, pictures, results = (output / part for part in ("data", "figures", "results"))
     for directory in (data, pictures, results):
         directory.mkdir(parents=True, exist_ok=True)
-    for title, table in result.tables.items():
+    for title, rows in result.tables.items():
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows))
         pq.write_table(table, data / f"{name}-{title}.parquet")
         pa.csv.write_csv(table, data / f"{name}-{title}.csv")
     for figure in result.figures:
         draw(figure, pictures)
-    told = {
+    written = {
         "title": result.title,
         "question": result.question,
         "method": result.method,
         "claims": [asdict(claim) for claim in result.claims],
         "figures": [{"name": figure.name, "caption": figure.caption} for figure in result.figures],
         "tables": list(result.tables),
-        "shown": list(result.shown),
+        "shown": list(result.tables if result.shown is None else result.shown),
         "circumstances": dict(circumstances),
     }
-    (results / f"{name}.json").write_text(json.dumps(told, indent=2), encoding="utf-8")
+    (results / f"{name}.json").write_text(json.dumps(written, indent=2), encoding="utf-8")

@@ -1,7 +1,7 @@
 """The paper's stream and rules: store sales joined with their dimensions, generated without any dependency.
 
 The shape is that of TPC-DS at scale factor 1: 18,000 items, 300 promotions, 12 stores, 100,000 customers,
-tickets of 8 to 16 contiguous lines. It is clean; `dirt.py` makes it dirty. `tpcds.py` has the genuine one.
+tickets of 8 to 16 contiguous lines. `dirt.py` makes the clean stream dirty. `tpcds.py` has TPC-DS itself.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+
+from ..rules.rule import Rule
 
 RULES = {
     "r0": "ss_item_sk -> i_brand",
@@ -21,6 +23,9 @@ RULES = {
     "r6": "ss_ticket_number -> c_email_address",
     "r7": "ss_customer_sk -> c_email_address",
 }
+SALES_RULES = tuple(Rule.parse(text, id=id) for id, text in RULES.items())
+#: r0 to r5, with which the paper's stream begins
+SIX_RULES = SALES_RULES[:6]
 
 SCHEMA = pa.schema(
     [
@@ -47,11 +52,7 @@ _PROMO_NAMES = ["ought", "able", "pri", "ese", "anti", "cally", "ation", "eing",
 
 
 class SalesStream:
-    """An endless clean stream; the same seed gives the same stream.
-
-    Args:
-        seed: Of the random numbers.
-    """
+    """An endless clean stream; the same seed gives the same stream."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = np.random.default_rng(seed)
@@ -68,7 +69,7 @@ class SalesStream:
             "s_store_name": _names("store {}", 10),
             "c_email_address": _names("first.last{}@example.org", _CUSTOMERS),
         }
-        # What each key stands for.
+        # The values that belong to each key.
         self._brand = random.integers(0, _BRANDS, _ITEMS)
         self._category = random.integers(0, _CATEGORIES, _ITEMS)
         self._zip = random.integers(0, _ZIPS, _STATES * _CITIES)

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from ..errors import SparkbleachError
 from ..spark.clean import news_of, report
-from ..spark.compat import spark_schema
-from .arrive import SteadySource
+from .streams import read_steady
 from .watch import Usage, Watch
 
-Transform = Callable[[DataFrame], DataFrame]
-
-#: one tuple in so many is a sample of the latency
+#: one tuple of this number is a sample of the latency
 SAMPLE_EVERY = 100
-_FILES_PER_BATCH = 4
 _STALL_S = 300.0
 _POLL_S = 0.1
 
@@ -37,10 +31,10 @@ class MicroBatch:
     """A micro-batch that has ended.
 
     Attributes:
-        started: When, in seconds since the epoch.
+        started: When the micro-batch started, in seconds since the epoch.
         seconds: How long it took.
-        first: The position of its first tuple.
-        end: The position after its last one.
+        first: The position of the first tuple.
+        end: The position after the last tuple.
         report: What the lane reports; None if there is no lane.
         clock: When tuples began to arrive at a steady rate; 0 if they did not.
     """
@@ -54,152 +48,155 @@ class MicroBatch:
 
     @property
     def tuples(self) -> int:
-        """How many tuples it had."""
+        """The number of tuples."""
         return self.end - self.first
 
     @property
     def ended(self) -> float:
-        """When it ended."""
+        """When the micro-batch ended, in seconds since the epoch."""
         return self.started + self.seconds
+
+    @classmethod
+    def from_progress(cls, progress: Any, first: int) -> MicroBatch:
+        """Return the micro-batch of a progress; `first` is its position if its offsets have none."""
+        started = dt.datetime.fromisoformat(progress["timestamp"].replace("Z", "+00:00")).timestamp()
+        seconds = progress["durationMs"]["triggerExecution"] / 1000
+        for source in progress["sources"]:
+            begin, end = (_offset(source[name]) for name in ("startOffset", "endOffset"))
+            if "begin" in end:
+                return cls(
+                    started, seconds, int(begin.get("n", 0)), int(end["n"]), report(progress), end["begin"]
+                )
+        return cls(started, seconds, first, first + progress["numInputRows"], report(progress))
 
 
 @dataclass(frozen=True)
 class SparkRun:
-    """What a run gave.
-
-    Attributes:
-        batches: Its micro-batches that had tuples.
-        usage: CPU and memory while it ran.
-    """
+    """The micro-batches of a run that had tuples, and CPU and memory while they ran."""
 
     batches: list[MicroBatch]
     usage: list[Usage]
 
-
-def repeated(stream: pa.Table, n_tuples: int) -> pa.Table:
-    """Return so many tuples of a stream; after the last one comes the first."""
-    return pa.concat_tables([stream] * -(-n_tuples // stream.num_rows)).slice(0, n_tuples)
-
-
-def write_files(stream: pa.Table, directory: Path, file_tuples: int) -> None:
-    """Write a stream as Parquet files that Spark reads in order."""
-    directory.mkdir(parents=True)
-    for number, first in enumerate(range(0, stream.num_rows, file_tuples)):
-        path = directory / f"{number:05}.parquet"
-        pq.write_table(stream.slice(first, file_tuples), path)
-        os.utime(path, (1e9 + number, 1e9 + number))  # Spark takes older files first
+    @property
+    def warm(self) -> list[MicroBatch]:
+        """The micro-batches without the first third, in which the JVM compiles."""
+        return self.batches[len(self.batches) // 3 :]
 
 
-def files(spark: SparkSession, directory: Path, schema: pa.Schema, files_per_batch: int = 1) -> DataFrame:
-    """Return a stream of the files of a directory."""
-    reader = spark.readStream.schema(spark_schema(schema))
-    return reader.option("maxFilesPerTrigger", files_per_batch).parquet(str(directory))
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """How tuples arrive at a steady rate, and which micro-batches are measured.
+
+    Attributes:
+        rate: Tuples per second.
+        backlog: How many tuples are there at the beginning.
+        first: The position from which on micro-batches count.
+        warm_up: How many of these are not measured.
+        n_batches: How many are measured, at least.
+        n_tuples: How many tuples arrive, at least, the backlog included.
+        trigger_s: How often a micro-batch begins; as often as possible if 0.
+    """
+
+    rate: int
+    backlog: int
+    first: int = 0
+    warm_up: int = 0
+    n_batches: int = 1
+    n_tuples: int = 0
+    trigger_s: float = 0.0
+
+    def measured(self, batches: Sequence[MicroBatch]) -> list[MicroBatch]:
+        """Return the micro-batches that are measured: after the backlog and the warm-up."""
+        return [batch for batch in batches if batch.clock and batch.first >= self.first][self.warm_up :]
+
+    def latencies_ms(self, batch: MicroBatch, every: int = SAMPLE_EVERY) -> NDArray[np.float64]:
+        """Return the latency of sampled tuples, from their arrival to the end of their micro-batch."""
+        sampled = np.arange(-(-batch.first // every) * every, batch.end, every)
+        if not sampled.size:
+            sampled = np.array([batch.end - 1])
+        latencies: NDArray[np.float64] = (
+            batch.ended - batch.clock - (sampled - self.backlog) / self.rate
+        ) * 1000
+        return latencies
 
 
-def write_backlog(stream: pa.Table, directory: Path, batch_tuples: int) -> None:
-    """Write a stream for `backlog`, with so many tuples in a micro-batch."""
-    write_files(stream, directory, batch_tuples // _FILES_PER_BATCH)
+@dataclass(frozen=True)
+class SteadyRun:
+    """The measured micro-batches of a run at a steady rate, and CPU and memory, the warm-up included."""
+
+    arrival: Arrival
+    measured: list[MicroBatch]
+    usage: list[Usage]
+
+    @cached_property
+    def latencies_ms(self) -> list[NDArray[np.float64]]:
+        """The latencies of sampled tuples, by measured micro-batch."""
+        return [self.arrival.latencies_ms(batch) for batch in self.measured]
+
+    @property
+    def all_ms(self) -> NDArray[np.float64]:
+        """The latencies of all samples."""
+        return np.concatenate(self.latencies_ms)
+
+    @property
+    def mean_ms(self) -> list[float]:
+        """The mean latency of each measured micro-batch."""
+        return [float(ms.mean()) for ms in self.latencies_ms]
+
+    @property
+    def mean_batch_ms(self) -> float:
+        """How long a measured micro-batch takes on average."""
+        return float(np.mean([1000 * batch.seconds for batch in self.measured]))
 
 
-def backlog(spark: SparkSession, directory: Path, schema: pa.Schema) -> DataFrame:
-    """Return a stream that is there as a whole, each micro-batch in several files that tasks read at once."""
-    return files(spark, directory, schema, _FILES_PER_BATCH)
+def tuples_per_s(batches: Sequence[MicroBatch]) -> float:
+    """Return the throughput while micro-batches run."""
+    return sum(batch.tuples for batch in batches) / sum(batch.seconds for batch in batches)
 
 
 def run_files(df: DataFrame, checkpoint: Path, advance: Callable[[int], object] = lambda _: None) -> SparkRun:
-    """Run a query over all files that there are."""
-    return _run(df, checkpoint, advance, lambda _: False, available_now=True)
-
-
-def write_steady(stream: pa.Table, path: Path) -> None:
-    """Write a stream for `run_steady`."""
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, stream.schema) as writer:
-        writer.write_table(stream.combine_chunks(), max_chunksize=50_000)
-
-
-def steady_stream(spark: SparkSession, path: Path, *, rate: int, backlog: int) -> DataFrame:
-    """Return a stream whose tuples arrive at a steady rate: see `SteadySource`.
-
-    Args:
-        spark: The session.
-        path: Where `write_steady` has written the stream.
-        rate: Tuples per second.
-        backlog: How many tuples are there at the beginning.
-    """
-    spark.dataSource.register(SteadySource)
-    with pa.memory_map(str(path)) as file:
-        schema = spark_schema(pa.ipc.open_file(file).schema).toDDL()
-    reader = spark.readStream.format("steady").options(path=str(path), rate=rate, backlog=backlog)
-    return reader.option("schema", schema).load()
+    """Run a query over all files that its source has; `advance` gets the number of tuples of each batch."""
+    return _run(df, checkpoint, {"availableNow": True}, advance, lambda _: False)
 
 
 def run_steady(
     spark: SparkSession,
     path: Path,
-    transform: Transform,
+    arrival: Arrival,
+    transform: Callable[[DataFrame], DataFrame],
     checkpoint: Path,
-    *,
-    rate: int,
-    backlog: int,
-    first: int = 0,
-    n_tuples: int = 0,
-    n_batches: int = 1,
-    trigger_s: float = 0.0,
     advance: Callable[[int], object] = lambda _: None,
-) -> SparkRun:
-    """Let tuples arrive at a steady rate until there were enough of them, in enough micro-batches.
+) -> SteadyRun:
+    """Let the tuples of a file arrive at a steady rate until enough micro-batches are measured.
 
     Args:
         spark: The session.
-        path: Where `write_steady` has written the stream.
-        transform: What the query does with it.
-        checkpoint: Where the query may have its checkpoint.
-        rate: Tuples per second.
-        backlog: How many tuples are there at the beginning.
-        n_tuples: How many tuples must have arrived, at least, the backlog included.
-        first: From which position on micro-batches count.
-        n_batches: How many such micro-batches must have ended, at least, after the backlog.
-        trigger_s: How often a micro-batch begins; as often as possible if 0.
-        advance: Is told how many tuples were read, batch by batch.
+        path: The file that `write_steady` has written.
+        arrival: How tuples arrive, and what is measured.
+        transform: What the query does with the stream.
+        checkpoint: The directory for the checkpoint of the query.
+        advance: Gets the number of tuples of each micro-batch.
     """
-    source = steady_stream(spark, path, rate=rate, backlog=backlog)
+    source = read_steady(spark, path, rate=arrival.rate, backlog=arrival.backlog)
+    trigger = {"processingTime": f"{int(arrival.trigger_s * 1000)} milliseconds"} if arrival.trigger_s else {}
 
     def enough(batches: list[MicroBatch]) -> bool:
-        counted = [batch for batch in steady(batches) if batch.first >= first]
-        return len(counted) >= n_batches and batches[-1].end >= n_tuples
+        return len(arrival.measured(batches)) >= arrival.n_batches and batches[-1].end >= arrival.n_tuples
 
-    return _run(transform(source), checkpoint, advance, enough, trigger_s=trigger_s)
-
-
-def steady(batches: list[MicroBatch], warm_up: int = 0) -> list[MicroBatch]:
-    """Return the micro-batches with tuples that arrived at the steady rate, without the first so many."""
-    return [batch for batch in batches if batch.clock][warm_up:]
-
-
-def latencies_ms(batches: list[MicroBatch], rate: int, backlog: int) -> NDArray[np.float64]:
-    """Return the latency of sampled tuples, from arrival to the end of their micro-batch."""
-    parts = [np.empty(0)]
-    for batch in batches:
-        sampled = np.arange(-(-batch.first // SAMPLE_EVERY) * SAMPLE_EVERY, batch.end, SAMPLE_EVERY)
-        sampled = sampled if sampled.size else np.array([batch.end - 1])
-        parts.append((batch.ended - batch.clock - (sampled - backlog) / rate) * 1000)
-    return np.concatenate(parts)
+    done = _run(transform(source), checkpoint, trigger, advance, enough)
+    return SteadyRun(arrival, arrival.measured(done.batches), done.usage)
 
 
 def _run(
     df: DataFrame,
     checkpoint: Path,
+    trigger: dict[str, Any],
     advance: Callable[[int], object],
     enough: Callable[[list[MicroBatch]], bool],
-    *,
-    available_now: bool = False,
-    trigger_s: float = 0.0,
 ) -> SparkRun:
     writer = df.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-    if available_now:
-        writer = writer.trigger(availableNow=True)
-    elif trigger_s:
-        writer = writer.trigger(processingTime=f"{int(trigger_s * 1000)} milliseconds")
+    if trigger:
+        writer = writer.trigger(**trigger)
     batches: list[MicroBatch] = []
     known = -1
     with Watch() as watch:
@@ -213,8 +210,7 @@ def _run(
                 for progress in news_of(query, known):
                     if progress.numInputRows:
                         known = progress.batchId
-                        end = batches[-1].end if batches else 0
-                        batches.append(_micro_batch(progress, end))
+                        batches.append(MicroBatch.from_progress(progress, batches[-1].end if batches else 0))
                         advance(batches[-1].tuples)
                         last_news = time.monotonic()
                 if time.monotonic() - last_news > _STALL_S:
@@ -227,14 +223,10 @@ def _run(
     return SparkRun(batches, watch.samples)
 
 
-def _micro_batch(progress: Any, end: int) -> MicroBatch:
-    started = dt.datetime.fromisoformat(progress["timestamp"].replace("Z", "+00:00")).timestamp()
-    seconds = progress["durationMs"]["triggerExecution"] / 1000
+def _offset(text: Any) -> dict[str, Any]:
+    """Return an offset of `SteadySource`; an empty dictionary for that of another source."""
     try:
-        first, last = (json.loads(progress["sources"][0][one]) for one in ("startOffset", "endOffset"))
+        offset = json.loads(text)
     except (TypeError, ValueError):
-        first = last = None
-    if isinstance(last, dict) and "begin" in last:
-        begin = int(first["n"]) if isinstance(first, dict) else 0
-        return MicroBatch(started, seconds, begin, int(last["n"]), report(progress), last["begin"])
-    return MicroBatch(started, seconds, end, end + progress["numInputRows"], report(progress))
+        return {}
+    return offset if isinstance(offset, dict) else {}

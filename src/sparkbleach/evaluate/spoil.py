@@ -1,4 +1,4 @@
-"""Make clean tuples dirty, and keep a log of every change: the ground truth."""
+"""Make clean tuples dirty, and keep a log of every change."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Spoilt:
     """A dirty stream, and the truth beside it, tuple by tuple.
 
     Attributes:
-        dirty: As it arrives.
-        truth: As it should have been: the same tuples in the same order.
-        errors: The processes.
-        hits: By attribute: which process has changed a cell, counted from 1; 0 if none has.
-        origin: By tuple: its position in the clean stream.
-        moved: By tuple: which process has delayed or doubled it, counted from 1.
+        dirty: The tuples as they arrive.
+        truth: The true tuples, in the same order.
+        errors: The error processes.
+        hits: By attribute: the number of the process that has changed a cell, from 1 on; 0 if none has.
+        origin: By tuple: the position in the clean stream.
+        moved: By tuple: the number of the process that has delayed or doubled it, from 1 on.
     """
 
     dirty: pa.Table
@@ -86,19 +86,19 @@ def _log_part(
 
 
 def spoil(truth: pa.Table, errors: Sequence[Error], seed: int = 0, first: int = 0) -> Spoilt:
-    """Let errors happen to clean tuples.
+    """Put errors into clean tuples.
 
-    A cell is changed at most once: a later process leaves it alone. Null cells stay. Cells are changed
-    before tuples are doubled and delayed. The same seed gives the same dirt.
+    A cell is changed at most once: a later process skips it. Null cells stay. Cells are changed before
+    tuples are doubled and delayed. The same seed gives the same dirt.
 
     Args:
         truth: The clean tuples.
-        errors: The processes, in their order.
-        seed: Of the random numbers.
-        first: The position of the first tuple in the stream, if these are not the first.
+        errors: The error processes, in their order.
+        seed: The seed of the random numbers.
+        first: The position of the first of these tuples in the stream.
 
     Raises:
-        ConfigError: If a process does not fit the tuples.
+        ConfigError: If an error process does not fit the tuples.
     """
     check_errors(errors, truth.schema)
     truth = truth.combine_chunks()
@@ -136,7 +136,7 @@ def spoil(truth: pa.Table, errors: Sequence[Error], seed: int = 0, first: int = 
 
 
 def check_errors(errors: Sequence[Error], schema: pa.Schema) -> None:
-    """Check that processes fit a schema.
+    """Check that error processes fit a schema.
 
     Raises:
         ConfigError: If one does not.
@@ -164,7 +164,7 @@ def _targets(error: Error) -> tuple[str, ...]:
 
 
 def _allowed(error: Error, truth: pa.Table, first: int) -> Mask:
-    """Return at which tuples a process may happen."""
+    """Return the tuples at which a process may happen, as a mask."""
     position = np.arange(truth.num_rows) + first
     may = np.ones(truth.num_rows, bool)
     if error.burst is not None:
@@ -226,7 +226,7 @@ def _swap_attributes(
 
 
 def _typo(text: str, random: np.random.Generator) -> str:
-    """Return a text with one mistake in it."""
+    """Return a text with one typing mistake."""
     if not text:
         return _LETTERS[int(random.integers(0, 26))]
     at = int(random.integers(0, len(text)))

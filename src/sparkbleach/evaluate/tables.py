@@ -1,4 +1,4 @@
-"""Two real dirty tables with ground truth, hospital and flights, and what others reach on them.
+"""Two real dirty tables with ground truth, hospital and flights, and the scores of other systems on them.
 
 They come from BigDaMa/raha (Apache-2.0); the header of hospital's dirty table was made equal to that of the
 clean one.
@@ -16,7 +16,7 @@ from ..rules.file import load_rules
 from ..rules.rule import Rule
 
 _DATA = Path(__file__).parent / "data"
-#: by table: the words that mean null
+#: by table: the texts that mean null
 NULLS = {"hospital": ["", "empty"], "flights": [""]}
 #: by table and system: precision, recall and F1 as rerun on the same cells by Uniclean's benchmark
 PUBLISHED = {

@@ -1,4 +1,4 @@
-"""The ways to spread cleaning over tasks, each run on Spark over the same stream."""
+"""The ways to distribute cleaning over tasks, each run on Spark over the same stream."""
 
 from __future__ import annotations
 
@@ -14,24 +14,17 @@ from ..config import Window
 from ..paper.topology import COORDINATIONS, PaperTopology
 from ..spark.clean import clean
 from ..spark.settings import PARTITIONS
-from .laboratory import SIX_RULES
-from .spark_run import run_files
-from .steady_run import SteadyRun, measure_steady
+from .sales import SIX_RULES
+from .spark_run import Arrival, SteadyRun, run_files, run_steady, tuples_per_s
 from .watch import size_bytes
 
-#: how many lanes there are where there are several; how many detect workers, and how many repair workers
+#: the number of lanes where there are several, of detect workers, and of repair workers
 WORKERS = 2
 
 
 @dataclass(frozen=True)
 class Way:
-    """A topology with its options.
-
-    Attributes:
-        name: For people.
-        tasks: In how many tasks its workers run.
-        options: For `clean`.
-    """
+    """A topology: its name, the number of tasks that its workers run in, and its options for `clean`."""
 
     name: str
     tasks: int
@@ -57,13 +50,13 @@ WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What it took to clean files that were there.
+    """What it took to clean all files of a source.
 
     Attributes:
-        tuples_per_s: Without the first micro-batches.
-        messages: Between repair workers and coordinator.
-        super_cells: In all lanes or repair workers together, at the end.
-        state_bytes: What the state stores have in the checkpoint, at the end.
+        tuples_per_s: The throughput without the first micro-batches.
+        messages: How many messages repair workers and coordinator sent.
+        super_cells: How many all lanes or repair workers hold together, at the end.
+        state_bytes: The size of the state stores in the checkpoint, at the end.
     """
 
     tuples_per_s: float
@@ -75,22 +68,12 @@ class Backlog:
 def clean_backlog(
     spark: SparkSession, way: Way, source: DataFrame, window: Window, checkpoint: Path, warm_up: int
 ) -> Backlog:
-    """Clean all files of a source.
-
-    Args:
-        spark: The session.
-        way: How.
-        source: The files.
-        window: The window.
-        checkpoint: Where the query may have its checkpoint.
-        warm_up: How many micro-batches do not count for the throughput.
-    """
+    """Clean all files of a source; the first `warm_up` micro-batches do not count for the throughput."""
     with _tasks(spark, way.tasks):
         batches = run_files(way.clean(source, window), checkpoint).batches
-    warm = batches[warm_up:]
     report = batches[-1].report or {}
     return Backlog(
-        tuples_per_s=sum(batch.tuples for batch in warm) / sum(batch.seconds for batch in warm),
+        tuples_per_s=tuples_per_s(batches[warm_up:]),
         messages=report.get("coordination_messages", 0),
         super_cells=report["super_cells"],
         state_bytes=size_bytes(checkpoint / "state"),
@@ -102,34 +85,20 @@ def clean_arriving(
     way: Way,
     path: Path,
     window: Window,
+    arrival: Arrival,
     checkpoint: Path,
-    *,
-    rate: int,
-    backlog: int,
-    warm_up: int,
-    n_batches: int,
-    n_tuples: int = 0,
     advance: Callable[[int], object] = lambda _: None,
 ) -> SteadyRun:
-    """Clean tuples that arrive at a steady rate: see `measure_steady`."""
+    """Clean tuples that arrive at a steady rate: see `run_steady`."""
     with _tasks(spark, way.tasks):
-        return measure_steady(
-            spark,
-            path,
-            lambda df: way.clean(df, window, egress_partitions=1),
-            checkpoint,
-            rate=rate,
-            backlog=backlog,
-            n_tuples=n_tuples,
-            warm_up=warm_up,
-            n_batches=n_batches,
-            advance=advance,
+        return run_steady(
+            spark, path, arrival, lambda df: way.clean(df, window, egress_partitions=1), checkpoint, advance
         )
 
 
 @contextmanager
 def _tasks(spark: SparkSession, tasks: int) -> Iterator[None]:
-    """Have the workers of a query that is started meanwhile run in so many tasks."""
+    """Set the number of tasks for the workers of a query that starts in the `with` block."""
     before = str(spark.conf.get(PARTITIONS))
     spark.conf.set(PARTITIONS, tasks)
     try:

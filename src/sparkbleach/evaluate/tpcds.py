@@ -1,7 +1,7 @@
-"""Genuine TPC-DS: store_sales joined with its dimensions, at any scale factor, generated once and kept.
+"""TPC-DS: store_sales joined with its dimensions, at any scale factor, generated once and kept.
 
 The generator comes from PyPI, with the extra `sparkbleach[evaluate]`. Below scale factor 1 there is a single
-store, so that r4 and r5 have nothing to say.
+store, so that r4 and r5 repair nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 
 from ..errors import ConfigError, SparkbleachError
 from .sales import SCHEMA
@@ -43,13 +43,12 @@ def cached(scale_factor: float) -> Path:
 def sales(
     scale_factor: float, n_tuples: int | None = None, columns: Sequence[str] = tuple(SCHEMA.names)
 ) -> pa.Table:
-    """Return the clean stream, generated if it was not before.
+    """Return the clean stream; it is generated the first time.
 
     Args:
         scale_factor: 1 gives 2.88 million tuples and takes about a minute, once.
-        n_tuples: How many tuples, from the first; all if not given.
-        columns: Which columns: by default those of the generated stream in `sales.py`. The file has all of
-            store_sales, too.
+        n_tuples: How many tuples, from the first one; all if not given.
+        columns: Which columns of store_sales and its dimensions; by default those of `sales.py`.
 
     Raises:
         ConfigError: If the scale factor is not positive.
@@ -60,15 +59,9 @@ def sales(
     path = cached(scale_factor)
     if not path.exists():
         generate(scale_factor, path)
-    file = pq.ParquetFile(path)
-    wanted = file.metadata.num_rows if n_tuples is None else n_tuples
-    groups: list[int] = []
-    have = 0
-    while have < wanted and len(groups) < file.num_row_groups:
-        have += file.metadata.row_group(len(groups)).num_rows
-        groups.append(len(groups))
-    table = file.read_row_groups(groups, columns=list(columns)).select(columns)
-    return table.slice(0, wanted)
+    stream = ds.dataset(path)
+    names = list(columns)
+    return stream.to_table(columns=names) if n_tuples is None else stream.head(n_tuples, columns=names)
 
 
 def generate(scale_factor: float, path: Path) -> None:
@@ -91,7 +84,7 @@ def generate(scale_factor: float, path: Path) -> None:
 
 
 def _extension() -> Path:
-    """Return the extension of DuckDB that generates; it must be of DuckDB's own version."""
+    """Return the DuckDB extension that generates the data, for the installed version of DuckDB."""
     spec = find_spec("duckdb_extension_tpcds")
     root = Path(spec.origin).parent / "extensions" if spec and spec.origin else Path()
     extension = root / f"v{duckdb.__version__}" / "tpcds.duckdb_extension"

@@ -1,4 +1,4 @@
-"""What a run costs: CPU and memory of this process and all that it started, and room on disk."""
+"""What a run costs: CPU and memory of this process and its descendants, and space on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from types import TracebackType
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -17,7 +16,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A sample.
+    """A sample of CPU and memory.
 
     Attributes:
         at: Seconds since the epoch.
@@ -33,11 +32,7 @@ class Usage:
 
 
 class Watch:
-    """Take a sample now and then, while a `with` block runs.
-
-    Attributes:
-        samples: What was seen.
-    """
+    """Takes samples of CPU and memory while a `with` block runs."""
 
     def __init__(self, interval_s: float = 0.5) -> None:
         self.samples: list[Usage] = []
@@ -49,9 +44,7 @@ class Watch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
 
@@ -59,7 +52,7 @@ class Watch:
         before, all_before, at = _processes(), _busy_ticks(), time.time()
         while not self._stop.wait(self._interval_s):
             now, all_now, later = _processes(), _busy_ticks(), time.time()
-            # A process that has ended since takes its ticks along; one that is new brings all it has.
+            # The ticks of a process that has ended are gone; those of a new one all count.
             ticks = max(0, sum(count - before.get(pid, (0, 0))[0] for pid, (count, _) in now.items()))
             others = max(0, all_now - all_before - ticks)
             per_core = _TICKS_PER_S * (later - at)
@@ -68,19 +61,19 @@ class Watch:
             before, all_before, at = now, all_now, later
 
 
-def summary(samples: Sequence[Usage]) -> dict[str, list[float | None]]:
-    """Return the columns of a summary: busy cores, and memory in MB."""
+def summary(samples: Sequence[Usage]) -> dict[str, float | None]:
+    """Return the row of a summary: busy cores, and memory in MB."""
     if not samples:
-        return {"busy_cores": [None], "busy_cores_of_others": [None], "memory_mb_max": [None]}
+        return {"busy_cores": None, "busy_cores_of_others": None, "memory_mb_max": None}
     return {
-        "busy_cores": [fmean(one.cores for one in samples)],
-        "busy_cores_of_others": [fmean(one.others for one in samples)],
-        "memory_mb_max": [max(one.memory_mb for one in samples)],
+        "busy_cores": fmean(one.cores for one in samples),
+        "busy_cores_of_others": fmean(one.others for one in samples),
+        "memory_mb_max": max(one.memory_mb for one in samples),
     }
 
 
-def told_others(samples: Sequence[Usage]) -> str:
-    """Return how quiet the machine was, for people."""
+def describe_others(samples: Sequence[Usage]) -> str:
+    """Return a sentence that says how busy other programs kept the machine."""
     others = fmean(one.others for one in samples) if samples else 0.0
     return f"Meanwhile other programs kept {others:.1f} of {os.cpu_count()} cores busy."
 
@@ -96,8 +89,20 @@ def size_bytes(directory: Path) -> int:
     return total
 
 
+def largest_worker_mb() -> int:
+    """Return the memory of Spark's largest Python worker, in MB."""
+    largest = 0
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+                largest = max(largest, int((entry / "statm").read_text().split()[1]) * _PAGE_BYTES >> 20)
+        except OSError:
+            continue  # the process has ended
+    return largest
+
+
 def _busy_ticks() -> int:
-    """Return ticks of CPU that the machine has been busy, those that a hypervisor took away included."""
+    """Return the CPU ticks that the machine was busy, including those that a hypervisor took."""
     user, nice, system, _idle, _wait, *rest = map(
         int, Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
     )
@@ -115,7 +120,7 @@ def _processes() -> dict[int, tuple[int, int]]:
             # The name of the program, in brackets, may have blanks.
             stat = (entry / "stat").read_text().rpartition(") ")[2].split()
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
         pid = int(entry.name)
         parents[pid] = int(stat[1])
         found[pid] = int(stat[11]) + int(stat[12]), int(stat[21])

@@ -11,21 +11,18 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from sparkbleach.cli.session import spark_session
-from sparkbleach.cli.shopping import RULES, shopping
-from sparkbleach.kafka import Broker, Topic, TopicWriter, read_topic, spark_jars, topic_order
-from sparkbleach.kafka.client import create, publish, read, size
-
+from ...cli.session import spark_session
+from ...cli.shopping import RULES, SCHEMA, shopping
+from ...kafka import Broker, Topic, TopicWriter, read_topic, spark_jars, topic_order
+from ...kafka.client import create, publish, read, size
 from ...spark.clean import clean
-
-_DDL = (
-    "id long, store string, zipcode string, city string, item int, category string, customer int, "
-    "email string"
-)
+from ...spark.compat import spark_schema
+from ..spark_run import MicroBatch, tuples_per_s
+from .workbench import show
 
 
 def main() -> None:
-    """Fill a topic, clean it some times, and print what each time took."""
+    """Fill a topic, clean it some times, and print the throughput of each time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tuples", type=int, default=300_000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -43,26 +40,23 @@ def main() -> None:
         rows = shopping(given.tuples, seed=1, dirt=0.1).dirty.to_pylist()
         begun = time.monotonic()
         publish(dirty, [(str(row["id"]).encode(), json.dumps(row).encode(), ()) for row in rows])
-        print(
-            f"sent {len(rows):,} tuples, {len(rows) / (time.monotonic() - begun):,.0f} tuples/s", flush=True
-        )
+        show(f"sent {len(rows):,} tuples", f"{len(rows) / (time.monotonic() - begun):,.0f}", "tuples/s")
         rates = []
         for number in range(given.rounds + 1):
-            told = run(session, dirty, Path(directory) / f"checkpoint-{number}", given, number)
-            print(f"{'warm-up' if number == 0 else f'round {number}'}: {told:,.0f} tuples/s", flush=True)
-            rates += [told] if number else []
-        print(
-            f"topic to topic, with audit, median of {given.rounds}: {statistics.median(rates):,.0f} tuples/s"
-        )
+            rate = run(session, dirty, Path(directory) / f"checkpoint-{number}", given, number)
+            show(f"round {number}" if number else "warm-up", f"{rate:,.0f}", "tuples/s")
+            rates += [rate] if number else []
+        print(f"topic to topic, with audit, median of {given.rounds}:")
+        show("throughput", f"{statistics.median(rates):,.0f}", "tuples/s")
 
 
 def run(
     session: SparkSession, dirty: Topic, checkpoint: Path, given: argparse.Namespace, number: int
 ) -> float:
-    """Clean the topic; return the rate over the second half of the micro-batches, where all is warm."""
+    """Clean the topic; return the throughput of the second half of the micro-batches, when all is warm."""
     output = dirty.beside(f"clean-{number}")
     writer = TopicWriter(output, output.beside("audit"), source=dirty)
-    stream = read_topic(session, dirty, _DDL, id="id", records_per_batch=given.batch)
+    stream = read_topic(session, dirty, spark_schema(SCHEMA), id="id", records_per_batch=given.batch)
     cleaned = clean(
         stream,
         RULES,
@@ -74,12 +68,10 @@ def run(
     sink = cleaned.writeStream.foreachBatch(writer).trigger(availableNow=True)
     query = sink.option("checkpointLocation", str(checkpoint)).start()
     query.awaitTermination()
-    batches = [one for one in query.recentProgress if one.numInputRows]
+    batches = [MicroBatch.from_progress(one, 0) for one in query.recentProgress if one.numInputRows]
     if size(output) != given.tuples or not read(output.beside("audit")):
         raise SystemExit("records are missing; this is no measurement")
-    half = batches[len(batches) // 2 :]
-    seconds = sum(one.durationMs["triggerExecution"] for one in half) / 1000
-    return sum(one.numInputRows for one in half) / seconds
+    return tuples_per_s(batches[len(batches) // 2 :])
 
 
 if __name__ == "__main__":

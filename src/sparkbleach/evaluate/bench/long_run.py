@@ -5,58 +5,27 @@ Usage: python -m sparkbleach.evaluate.bench.long_run [MILLIONS] [bleach or basic
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from sparkbleach import clean, report
-from sparkbleach.evaluate.sales import SCHEMA
-from sparkbleach.evaluate.spark_run import files
-from sparkbleach.evaluate.watch import size_bytes
-
-from .spark import FILE_TUPLES, SIX_RULES, session
-from .stream import dirty_batches
-
-FILES_PER_BATCH = 1
+from ...spark.clean import clean, report
+from ..sales import SCHEMA, SIX_RULES
+from ..streams import dirty_batches, read_files, write_parts
+from ..watch import largest_worker_mb, size_bytes
+from .spark import FILE_TUPLES
+from .workbench import workbench
 
 
-def worker_mb() -> int:
-    """Return the memory of the largest Python worker, in MB."""
-    largest = 0
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and b"pyspark.daemon" in (entry / "cmdline").read_bytes():
-                pages = int((entry / "statm").read_text().split()[1])
-                largest = max(largest, pages * os.sysconf("SC_PAGE_SIZE") >> 20)
-        except OSError:
-            continue  # it has ended
-    return largest
-
-
-def main() -> None:
-    """Print a line for each million tuples; of the checkpoint, the largest size seen meanwhile."""
-    millions = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    windowing = sys.argv[2] if len(sys.argv) > 2 else "bleach"
-    with session() as spark, tempfile.TemporaryDirectory(prefix="sparkbleach-long-") as directory:
-        here = Path(directory)
-        (here / "in").mkdir()
-        for number, batch in enumerate(dirty_batches(millions * 1_000_000, FILE_TUPLES)):
-            path = here / "in" / f"{number:05}.parquet"
-            pq.write_table(pa.Table.from_batches([batch]), path)
-            os.utime(path, (1e9 + number, 1e9 + number))
-        source = files(spark, here / "in", SCHEMA, FILES_PER_BATCH)
-        cleaned = clean(source, SIX_RULES, id="id", windowing=windowing)
-        query = (
-            cleaned.writeStream.format("noop")
-            .option("checkpointLocation", str(here / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
+def main(millions: int, windowing: str) -> None:
+    """Print a line for each million tuples, with the largest size of the checkpoint during that million."""
+    with workbench() as (spark, here):
+        batches = dirty_batches(millions * 1_000_000, FILE_TUPLES)
+        write_parts((pa.Table.from_batches([batch]) for batch in batches), here / "in")
+        cleaned = clean(read_files(spark, here / "in", SCHEMA), SIX_RULES, id="id", windowing=windowing)
+        writer = cleaned.writeStream.format("noop").option("checkpointLocation", str(here / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
         print(f"{'tuples':>12} {'engine MB':>10} {'worker MB':>10} {'checkpoint MB':>14} {'seconds':>8}")
         shown = largest = 0
         begun = time.monotonic()
@@ -67,7 +36,7 @@ def main() -> None:
             if latest and latest["position"] // 1_000_000 > shown:
                 shown = latest["position"] // 1_000_000
                 print(
-                    f"{latest['position']:>12,} {latest['nbytes'] >> 20:>10,} {worker_mb():>10,} "
+                    f"{latest['position']:>12,} {latest['nbytes'] >> 20:>10,} {largest_worker_mb():>10,} "
                     f"{largest:>14,} {time.monotonic() - begun:>8.1f}",
                     flush=True,
                 )
@@ -76,4 +45,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int((sys.argv[1:] or ["10"])[0]), (sys.argv[2:] or ["bleach"])[0])

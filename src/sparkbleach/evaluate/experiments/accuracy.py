@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from ..dirt import paper_errors
 from ..engine_run import run_engine
-from ..laboratory import SIX_RULES, Laboratory
+from ..laboratory import DIRT, Laboratory
 from ..measures import dirty_ratios, ratio, score
-from ..ratios import FLOOR, after, by_rule, over_position, percent, told
-from ..result import Claim, Figure, Mark, Panel, Result
-from ..spoil import spoil
+from ..ratios import POSITION, by_rule, over_position, percent, ratio_panel, ratio_table
+from ..result import Claim, Figure, Mark, Result
+from ..sales import SIX_RULES
 
 _PAPER = 0.005
-_DIRT = 0.1
 
 
 def run(lab: Laboratory) -> Result:
     """Clean a stream that is 10 % dirty; compare it with the truth."""
-    spoilt = spoil(lab.truth, paper_errors(SIX_RULES, _DIRT), lab.seed)
+    spoilt = lab.spoilt()
     n = lab.truth.num_rows
     with lab.progress("cleaning", n) as advance:
         done = run_engine(spoilt.dirty, SIX_RULES, lab.window, advance=advance)
@@ -28,7 +24,38 @@ def run(lab: Laboratory) -> Result:
     five = [found[rule.id] for rule in SIX_RULES[:5]]
     attributes = list(dict.fromkeys(rule.rhs for rule in SIX_RULES))
     scores = {name: score(spoilt.truth, spoilt.dirty, done.cleaned, [name]) for name in attributes}
-    position = "position in the stream (tuples)"
+    marks = [Mark("y", DIRT, "on the way in"), Mark("y", _PAPER, "paper: at most 0.5 %")]
+    claims = [
+        Claim(
+            "goal",
+            "at most 0.5 % dirty for r0 to r4 after the first window",
+            ", ".join(f"{rule.id} {percent(found[rule.id])}" for rule in SIX_RULES[:5]),
+            max(five) <= _PAPER,
+        ),
+        Claim(
+            "paper",
+            "from 10 % to at most 0.5 % for each rule",
+            f"at most {percent(max(found.values()))} after the first window",
+            max(found.values()) <= _PAPER,
+        ),
+        Claim(
+            "paper",
+            "nothing dirty is left for two of six rules",
+            f"less than 0.001 % for {sum(one < 1e-5 for one in found.values())} of six",
+            sum(one < 1e-5 for one in found.values()) >= 2,
+        ),
+    ]
+    panels = [
+        ratio_panel(
+            "Dirty ratio over the stream",
+            POSITION,
+            [over_position(ratios, rule.id, rule.id) for rule in SIX_RULES],
+            marks,
+        ),
+        ratio_panel(
+            "After the first window", "rule", [by_rule(ratios, SIX_RULES, "sparkbleach", first)], marks
+        ),
+    ]
     return Result(
         title="How clean does the stream become?",
         question=(
@@ -41,68 +68,19 @@ def run(lab: Laboratory) -> Result:
             f"value of its column, each left-hand cell nulled with p = 10 %; {lab.window_name}. Run in this "
             "process: Spark's output is the engine's, cell for cell, which the tests check."
         ),
-        claims=[
-            Claim(
-                "goal",
-                "at most 0.5 % dirty for r0 to r4 after the first window",
-                told(ratios, SIX_RULES[:5], first),
-                max(five) <= _PAPER,
-            ),
-            Claim(
-                "paper",
-                "from 10 % to at most 0.5 % for each rule",
-                f"at most {percent(max(found.values()))} after the first window",
-                max(found.values()) <= _PAPER,
-            ),
-            Claim(
-                "paper",
-                "nothing dirty is left for two of six rules",
-                f"less than 0.001 % for {sum(one < 1e-5 for one in found.values())} of six",
-                sum(one < 1e-5 for one in found.values()) >= 2,
-            ),
-        ],
+        claims=claims,
         figures=[
             Figure(
                 "accuracy",
                 "Dirty ratio by rule. The first tuples of each group cannot be repaired: nothing is known "
                 "yet.",
-                [
-                    Panel(
-                        "Dirty ratio over the stream",
-                        position,
-                        "dirty tuples",
-                        [over_position(ratios, rule.id, rule.id) for rule in SIX_RULES],
-                        [Mark("y", _DIRT, "on the way in"), Mark("y", _PAPER, "paper: at most 0.5 %")],
-                        log_y=True,
-                        percent_y=True,
-                        y_floor=FLOOR,
-                    ),
-                    Panel(
-                        "After the first window",
-                        "rule",
-                        "dirty tuples",
-                        [by_rule(ratios, SIX_RULES, "sparkbleach", first)],
-                        [Mark("y", _DIRT, "on the way in"), Mark("y", _PAPER, "paper: at most 0.5 %")],
-                        log_y=True,
-                        percent_y=True,
-                        y_floor=FLOOR,
-                    ),
-                ],
+                panels,
             )
         ],
         tables={
             "ratios": ratios,
-            "after-first-window": after(ratios, SIX_RULES, first),
-            "scores": pa.table(
-                {
-                    "attribute": attributes,
-                    "wrong_cells": [one.wrong for one in scores.values()],
-                    "repairs": [one.repairs for one in scores.values()],
-                    "precision": [one.precision for one in scores.values()],
-                    "recall": [one.recall for one in scores.values()],
-                    "f1": [one.f1 for one in scores.values()],
-                }
-            ),
+            "after-first-window": ratio_table(ratios, SIX_RULES, first),
+            "scores": [{"attribute": name, **scores[name].to_dict()} for name in attributes],
         },
         shown=["after-first-window", "scores"],
     )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ..baseline import clean_windows, window_cleaner
-from ..dirt import paper_errors
 from ..engine_run import run_engine
-from ..laboratory import PAPER_RATE, SIX_RULES, Laboratory
-from ..measures import Latency, dirty_ratios, ratio
-from ..ratios import FLOOR, percent
+from ..laboratory import PAPER_RATE, Laboratory
+from ..measures import Latency
+from ..ratios import percent, ratio_panel, remaining_dirt
 from ..result import Claim, Figure, Mark, Panel, Result, Series
-from ..spark_run import files, latencies_ms, run_files, run_steady, steady, write_files, write_steady
-from ..spoil import Spoilt, spoil
+from ..sales import SIX_RULES
+from ..spark_run import Arrival, run_files, run_steady
+from ..spoil import Spoilt
 from ..steady_run import paper_run
+from ..streams import read_files, write_files, write_steady
 
 _GOAL = 50
 _SHOWN = ("r0", "r1", "r2", "r5")
@@ -21,11 +22,11 @@ _SHOWN = ("r0", "r1", "r2", "r5")
 
 def run(lab: Laboratory) -> Result:
     """Clean the second half of a stream with both; ask which window the baseline needs."""
-    spoilt = spoil(lab.truth, paper_errors(SIX_RULES, 0.1), lab.seed)
+    spoilt = lab.spoilt()
     half = lab.truth.num_rows // 2
     with lab.progress("cleaning with Bleach", lab.truth.num_rows) as advance:
         done = run_engine(spoilt.dirty, SIX_RULES, lab.window, advance=advance)
-    bleach = _ratios(spoilt, done.cleaned.slice(half), half, lab.truth.num_rows)
+    bleach = remaining_dirt(spoilt, done.cleaned.slice(half), half)
     windows = {
         seconds: found
         for seconds in lab.profile.windows_s
@@ -38,6 +39,24 @@ def run(lab: Laboratory) -> Result:
     measured_ms = _measured_ms(lab, spoilt.dirty, measured_s)
     needs = {rule.id: _needed(windows, rule.id, bleach[rule.id]) for rule in SIX_RULES}
     xs = list(windows)
+    panels = [
+        ratio_panel(
+            "Accuracy",
+            "window of the baseline (s)",
+            [Series(f"baseline, {id}", xs, [windows[x][id] for x in xs], "dots") for id in _SHOWN],
+            [Mark("y", bleach[id], f"Bleach, {id}: {percent(bleach[id])}") for id in ("r0", "r2", "r5")],
+            log_x=True,
+        ),
+        Panel(
+            "Latency",
+            "window of the baseline (s)",
+            "mean latency (ms)",
+            [Series("baseline", xs, [latencies[x] for x in xs], "dots")],
+            [Mark("y", latency_ms, f"Bleach: {latency_ms:.0f} ms")],
+            log_x=True,
+            log_y=True,
+        ),
+    ]
     return Result(
         title="Bleach against a micro-batch cleaner",
         question=(
@@ -61,66 +80,23 @@ def run(lab: Laboratory) -> Result:
             Figure(
                 "baseline",
                 "Dirty ratio and latency of the micro-batch baseline over its window; dashed: Bleach.",
-                [
-                    Panel(
-                        "Accuracy",
-                        "window of the baseline (s)",
-                        "dirty tuples",
-                        [
-                            Series(f"baseline, {id}", xs, [windows[x][id] for x in xs], "dots")
-                            for id in _SHOWN
-                        ],
-                        [
-                            Mark("y", bleach[id], f"Bleach, {id}: {percent(bleach[id])}")
-                            for id in ("r0", "r2", "r5")
-                        ],
-                        log_x=True,
-                        log_y=True,
-                        percent_y=True,
-                        y_floor=FLOOR,
-                    ),
-                    Panel(
-                        "Latency",
-                        "window of the baseline (s)",
-                        "mean latency (ms)",
-                        [Series("baseline", xs, [latencies[x] for x in xs], "dots")],
-                        [Mark("y", latency_ms, f"Bleach: {latency_ms:.0f} ms")],
-                        log_x=True,
-                        log_y=True,
-                    ),
-                ],
+                panels,
             )
         ],
         tables={
-            "windows": pa.table(
+            "windows": [{"window_s": x, "mean_latency_ms": latencies[x], **windows[x]} for x in windows],
+            "bleach": [{"mean_latency_ms": latency_ms, **bleach}],
+            "needed": [
                 {
-                    "window_s": xs,
-                    "mean_latency_ms": [latencies[x] for x in xs],
-                    **{rule.id: [windows[x][rule.id] for x in xs] for rule in SIX_RULES},
+                    "rule": id,
+                    "bleach_dirty": bleach[id],
+                    "baseline_window_s": need,
+                    "times_our_latency": None if need is None else latencies[need] / latency_ms,
                 }
-            ),
-            "bleach": pa.table(
-                {"mean_latency_ms": [latency_ms], **{rule.id: [bleach[rule.id]] for rule in SIX_RULES}}
-            ),
-            "needed": pa.table(
-                {
-                    "rule": list(needs),
-                    "bleach_dirty": [bleach[id] for id in needs],
-                    "baseline_window_s": list(needs.values()),
-                    "times_our_latency": [
-                        latencies[need] / latency_ms if need is not None else None for need in needs.values()
-                    ],
-                }
-            ),
+                for id, need in needs.items()
+            ],
         },
-        shown=["windows", "bleach", "needed"],
     )
-
-
-def _ratios(spoilt: Spoilt, cleaned: pa.Table, first: int, end: int) -> dict[str, float]:
-    truth, dirty = (table.slice(first, end - first) for table in (spoilt.truth, spoilt.dirty))
-    ratios = dirty_ratios(truth, dirty, cleaned, SIX_RULES, end - first)
-    return {rule.id: ratio(ratios, rule.id).after for rule in SIX_RULES}
 
 
 def _baseline_ratios(
@@ -132,7 +108,7 @@ def _baseline_ratios(
         return None
     with lab.progress(f"cleaning in windows of {window_tuples:,} tuples", None):
         cleaned = clean_windows(spoilt.dirty.slice(first, n), SIX_RULES, window_tuples)
-    return _ratios(spoilt, cleaned, first, first + n)
+    return remaining_dirt(spoilt, cleaned, first)
 
 
 def _processing_s(lab: Laboratory, stream: pa.Table) -> dict[float, float]:
@@ -142,7 +118,7 @@ def _processing_s(lab: Laboratory, stream: pa.Table) -> dict[float, float]:
         here = lab.directory()
         size = int(seconds * PAPER_RATE)
         write_files(stream.slice(0, 4 * size), here / "in", size)
-        source = files(lab.spark(), here / "in", stream.schema)
+        source = read_files(lab.spark(), here / "in", stream.schema)
         cleaned = source.coalesce(1).mapInArrow(window_cleaner(SIX_RULES), source.schema)
         with lab.progress(f"timing windows of {seconds:g} s on Spark", stream.num_rows) as advance:
             batches = run_files(cleaned, here / "checkpoint", advance).batches
@@ -159,19 +135,16 @@ def _estimate(processing: dict[float, float], seconds: float) -> float:
 def _measured_ms(lab: Laboratory, stream: pa.Table, seconds: float) -> float:
     """Return the mean latency with windows of some seconds, measured from end to end."""
     here = lab.directory()
-    path = here / "stream.arrow"
-    write_steady(stream, path)
+    write_steady(stream, here / "stream.arrow")
+    rate = lab.profile.rate
     done = run_steady(
         lab.spark(),
-        path,
+        here / "stream.arrow",
+        Arrival(rate=rate, backlog=rate, warm_up=2, n_batches=4, trigger_s=seconds),
         lambda df: df.coalesce(1).mapInArrow(window_cleaner(SIX_RULES), df.schema),
         here / "checkpoint",
-        rate=lab.profile.rate,
-        backlog=lab.profile.rate,
-        n_batches=6,
-        trigger_s=seconds,
     )
-    return Latency.of(latencies_ms(steady(done.batches, 2), lab.profile.rate, lab.profile.rate)).mean_ms
+    return float(done.all_ms.mean())
 
 
 def _needed(windows: dict[float, dict[str, float]], rule: str, goal: float) -> float | None:
@@ -195,7 +168,7 @@ def _claims(
     worst_s = longest_s if unreached else max(need for need in needs.values() if need is not None)
     more = "more than " if unreached else ""
     times = latencies[worst_s] / ours_ms
-    told = ", ".join(
+    by_rule = ", ".join(
         f"{id} ({percent(bleach[id])}): " + (f"more than {longest_s:g} s" if need is None else f"{need:g} s")
         for id, need in needs.items()
     )
@@ -203,7 +176,7 @@ def _claims(
         Claim(
             "goal",
             f"for the same accuracy on every rule, the baseline needs at least {_GOAL} times our latency",
-            f"{more}{times:.0f} times; windows it needs, by rule: {told}",
+            f"{more}{times:.0f} times; windows it needs, by rule: {by_rule}",
             times >= _GOAL or (None if unreached else False),
         ),
         Claim(

@@ -1,9 +1,8 @@
-"""Coordination: how many messages repair workers need to know the same subgraphs, and how long it takes."""
+"""Coordination: how many messages repair workers need to know the same subgraphs, and the latency."""
 
 from __future__ import annotations
 
 import time
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -16,33 +15,34 @@ from ...paper.stages import EGRESS_ROUTER, LINK, REPAIR
 from ...paper.topology import PaperTopology
 from ..dirt import paper_errors
 from ..engine_run import run_engine
-from ..laboratory import PAPER_MS, SIX_RULES, Laboratory
+from ..laboratory import DIRT, PAPER_MS, Laboratory
 from ..measures import differ
 from ..ratios import percent
 from ..result import Claim, Figure, Mark, Panel, Result, Series
-from ..spark_run import write_steady
+from ..sales import SIX_RULES
+from ..spark_run import Arrival, SteadyRun
 from ..spoil import spoil
-from ..steady_run import SteadyRun
+from ..streams import write_steady
 from ..topologies import WORKERS, clean_arriving, paper_way
-from ..watch import told_others
+from ..watch import describe_others
 
 _PAPER_SHARE = 0.07
 _PAPER_DR = "dr (paper)"
 _MECHANISMS = ("basic", _PAPER_DR, "dr", "ir", "hinge")
 _EXACT = ("basic", _PAPER_DR, "dr", "hinge")
 _WORKERS = (1, 2, 3, 5)
-#: how many repair workers there are where mechanisms are compared
+#: the number of repair workers where mechanisms are compared
 _COMPARED = 3
 _MICRO_BATCHES = 10
-#: those that are timed on Spark
+#: the mechanisms that are timed on Spark
 _TIMED = ("basic", "dr", "ir", "hinge")
 
 
 class PaperLinkWorker(LinkWorker):
-    """RW-dr by the letter of the paper: asks even where the tuple's own cell makes the same link."""
+    """RW-dr exactly as in the paper: asks even where the tuple's own cell makes the same link."""
 
     def must_propose(self, linked: set[bytes], links_itself: frozenset[bytes]) -> bool:  # noqa: ARG002
-        """Tell whether an old cell is in the graph through another rule."""
+        """Return whether an old cell is in the graph through another rule."""
         return len(linked) > 1
 
 
@@ -50,7 +50,7 @@ def run(lab: Laboratory) -> Result:
     """Clean a stream with the paper's workers, with each mechanism and several numbers of workers."""
     n = lab.profile.coordination_tuples
     window = Window.tuples(n // 4 * 2, slide=n // 4)
-    dirty = spoil(lab.truth.slice(0, n), paper_errors(SIX_RULES, 0.1), lab.seed).dirty
+    dirty = spoil(lab.truth.slice(0, n), paper_errors(SIX_RULES, DIRT), lab.seed).dirty
     exact = run_engine(dirty, SIX_RULES, window).cleaned
     rows = []
     with lab.progress("cleaning", n * len(_MECHANISMS) * len(_WORKERS)) as advance:
@@ -65,12 +65,13 @@ def run(lab: Laboratory) -> Result:
     timed = _timed(lab, dirty, window)
     latencies = [_latency(mechanism, done) for mechanism, done in timed.items()]
     profile = lab.profile
+    claims = [*_claims(compared, rows), _latency_claim(latencies, profile.coordination_rate)]
     return Result(
         title="Coordination of repair workers",
         question=(
             "A violation graph that is too large for one machine is spread over repair workers. Rules with "
             "the same right-hand side tie groups together, and all workers must know that at each tuple. "
-            "How many messages does it take them to tell each other, and how long does a tuple take for that?"
+            "How many messages does that take, and what does it add to the latency of a tuple?"
         ),
         method=(
             f"{n:,} tuples of {lab.stream_name}; rules r0 to r5 (r4 and r5 intersect), 10 % dirt, windows of "
@@ -79,53 +80,54 @@ def run(lab: Laboratory) -> Result:
             "a proposal of one worker to the coordinator or a decision to one worker, about one cell; a "
             "single worker is counted as if it had to ask, too. basic asks for each violating cell; dr "
             "(paper) where a group enters the graph with an old cell that is in it through another rule; dr "
-            "leaves out what the tuple's own cell tells all workers anyway; ir sends what dr sends, but "
-            "goes on without waiting; hinge has no coordinator: detect workers tell links with violations. "
+            "leaves out links that all workers know from the tuple's own cell; ir sends what dr sends, but "
+            "goes on without waiting; hinge has no coordinator: detect workers send links with violations. "
             f"Latencies: the same tuples on Spark ({lab.spark().sparkContext.master}), over and over at "
             f"{profile.coordination_rate:,} tuples/s after a backlog of {window.slide:,}; {WORKERS} detect "
             f"and {WORKERS} repair workers; {profile.coordination_warm_up} micro-batches of warm-up each. "
-            f"{told_others([one for done in timed.values() for one in done.usage])}"
+            f"{describe_others([one for done in timed.values() for one in done.usage])}"
         ),
-        claims=[*_claims(compared, rows), _latency_claim(latencies, profile.coordination_rate)],
+        claims=claims,
         figures=[_figure(compared, rows), _latency_figure(timed)],
-        tables={"mechanisms": pa.Table.from_pylist(rows), "latency": pa.Table.from_pylist(latencies)},
-        shown=["mechanisms", "latency"],
+        tables={"mechanisms": rows, "latency": latencies},
     )
 
 
 def _timed(lab: Laboratory, dirty: pa.Table, window: Window) -> dict[str, SteadyRun]:
     """Clean tuples on Spark as they arrive, with each mechanism."""
     profile = lab.profile
+    arrival = Arrival(
+        rate=profile.coordination_rate,
+        backlog=window.slide,
+        warm_up=profile.coordination_warm_up,
+        n_batches=profile.coordination_batches,
+    )
     here = lab.directory()
-    path = here / "stream.arrow"
-    write_steady(dirty, path)
+    write_steady(dirty, here / "stream.arrow")
     timed = {}
     for mechanism in _TIMED:
         with lab.progress(f"cleaning on Spark, as tuples arrive: {mechanism}", None) as advance:
             timed[mechanism] = clean_arriving(
                 lab.spark(),
                 paper_way(mechanism),
-                path,
+                here / "stream.arrow",
                 window,
+                arrival,
                 here / mechanism,
-                rate=profile.coordination_rate,
-                backlog=window.slide,
-                warm_up=profile.coordination_warm_up,
-                n_batches=profile.coordination_batches,
-                advance=advance,
+                advance,
             )
     return timed
 
 
 def _latency(mechanism: str, done: SteadyRun) -> dict[str, Any]:
-    """Return what a mechanism took on Spark; its messages are those since the stream began."""
+    """Return the latency of a mechanism on Spark, and its messages since the stream began."""
     report = done.measured[-1].report or {}
     return {
         "mechanism": mechanism,
         "paper_ms": PAPER_MS.get(mechanism),
         "mean_ms": float(done.all_ms.mean()),
         "median_ms": float(np.median(done.all_ms)),
-        "micro_batch_ms": 1000 * fmean(batch.seconds for batch in done.measured),
+        "micro_batch_ms": done.mean_batch_ms,
         "micro_batches": len(done.measured),
         "tuples": report["position"],
         "messages": report["coordination_messages"],
@@ -134,11 +136,11 @@ def _latency(mechanism: str, done: SteadyRun) -> dict[str, Any]:
 
 def _latency_claim(latencies: list[dict[str, Any]], rate: int) -> Claim:
     ms = {row["mechanism"]: row["mean_ms"] for row in latencies}
-    told = ", ".join(f"{name} {found:,.0f} ms" for name, found in ms.items())
+    by_mechanism = ", ".join(f"{name} {found:,.0f} ms" for name, found in ms.items())
     return Claim(
         "paper",
         "dr has a lower mean latency than basic: 323 ms for 364 (ir: 316)",
-        f"{told}, at {rate:,} tuples/s on Spark",
+        f"{by_mechanism}, at {rate:,} tuples/s on Spark",
         ms["dr"] < ms["basic"],
     )
 
@@ -176,7 +178,7 @@ def _latency_figure(timed: dict[str, SteadyRun]) -> Figure:
 def _counted(
     dirty: pa.Table, window: Window, mechanism: str, workers: int, exact: pa.Table
 ) -> dict[str, Any]:
-    """Clean a stream; return what was sent, what it cost, and how many cells are not the exact ones."""
+    """Clean a stream; return messages, costs, and how many cells differ from those of one engine."""
     engine = DistributedEngine(
         dirty.schema,
         SIX_RULES,
@@ -218,8 +220,8 @@ def _claims(compared: dict[str, dict[str, Any]], rows: list[dict[str, Any]]) -> 
         Claim(
             "goal",
             "dr sends less than 10 % of basic's messages (paper: 7 %)",
-            f"{percent(shares[_PAPER_DR])} by the paper's condition, {percent(shares['dr'])} without what "
-            f"the tuple tells itself; basic {compared['basic']['messages_per_tuple']:.1f} per tuple",
+            f"{percent(shares[_PAPER_DR])} by the paper's condition, {percent(shares['dr'])} without links "
+            f"that the tuple itself makes; basic {compared['basic']['messages_per_tuple']:.1f} per tuple",
             max(shares.values()) < 0.1,
         ),
         Claim("goal", "hinge needs no coordination message", f"{sent:,} messages", sent == 0),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pyarrow as pa
-
 from ...rules.rule import Rule
 from ..dirt import Error, Kind, paper_errors
 from ..engine_run import run_engine
-from ..laboratory import SALES_RULES, Laboratory
+from ..laboratory import DIRT, Laboratory
 from ..measures import Score, score
-from ..result import Claim, Figure, Panel, Result, Series
+from ..ratios import score_panel
+from ..result import Claim, Figure, Result
+from ..sales import SALES_RULES
 from ..spoil import spoil
 
-_P = 0.1
 _RHS = tuple(dict.fromkeys(rule.rhs for rule in SALES_RULES))
 _LHS = tuple(dict.fromkeys(name for rule in SALES_RULES for name in rule.lhs))
 _REPAIRS = ("class", "vote")
@@ -33,7 +32,14 @@ def run(lab: Laboratory) -> Result:
             for repair in _REPAIRS:
                 done = run_engine(spoilt.dirty, rules, None, repair=repair, advance=advance)
                 found[name, repair] = score(spoilt.truth, spoilt.dirty, done.cleaned, _RHS)
-    names = list(kinds)
+    claims = [
+        Claim(
+            "goal",
+            "where keys are wrong, too, vote repairs better than class",
+            ", ".join(f"{one}: F1 {found['keys', one].f1:.3f}" for one in _REPAIRS),
+            found["keys", "vote"].f1 > found["keys", "class"].f1,
+        )
+    ]
     return Result(
         title="Kinds of errors",
         question=(
@@ -48,76 +54,47 @@ def run(lab: Laboratory) -> Result:
             "`repair: vote` is meant to be better than `repair: class`. The first tuples of a group cannot "
             "be repaired, which bounds the recall of a short stream. Run in this process."
         ),
-        claims=[
-            Claim(
-                "goal",
-                "where keys are wrong, too, vote repairs better than class",
-                ", ".join(f"{one}: F1 {found['keys', one].f1:.3f}" for one in _REPAIRS),
-                found["keys", "vote"].f1 > found["keys", "class"].f1,
-            )
-        ],
+        claims=claims,
         figures=[
             Figure(
                 "kinds",
                 "Precision, recall and F1 of repairs by kind of error.",
                 [
-                    Panel(
+                    score_panel(
                         f"repair: {repair}",
                         "kind of error",
-                        "score",
-                        y_max=1.05,
-                        series=[
-                            Series(
-                                what,
-                                names,
-                                [getattr(found[name, repair], what.lower()) for name in names],
-                                "bars",
-                            )
-                            for what in ("precision", "recall", "F1")
-                        ],
+                        {name: found[name, repair].values for name in kinds},
                     )
                     for repair in _REPAIRS
                 ],
             )
         ],
         tables={
-            "scores": pa.Table.from_pylist(
-                [
-                    {
-                        "kind": name,
-                        "repair": repair,
-                        "wrong_cells": one.wrong,
-                        "repairs": one.repairs,
-                        "precision": one.precision,
-                        "recall": one.recall,
-                        "f1": one.f1,
-                    }
-                    for (name, repair), one in found.items()
-                ]
-            )
+            "scores": [
+                {"kind": name, "repair": repair, **one.to_dict()} for (name, repair), one in found.items()
+            ]
         },
-        shown=["scores"],
     )
 
 
 def _kinds(n: int) -> dict[str, list[Error]]:
-    wrong = Error(Kind.domain, _P, _RHS)
+    wrong = Error(Kind.domain, DIRT, _RHS)
     return {
-        "paper": paper_errors(SALES_RULES, _P),
+        "paper": paper_errors(SALES_RULES, DIRT),
         "domain": [wrong],
-        "typo": [Error(Kind.typo, _P, _RHS)],
-        "systematic": [Error(Kind.systematic, _P, _RHS)],
-        "missing": [Error(Kind.missing, _P, _RHS)],
-        "swap tuples": [Error(Kind.swap_tuples, _P, _RHS)],
+        "typo": [Error(Kind.typo, DIRT, _RHS)],
+        "systematic": [Error(Kind.systematic, DIRT, _RHS)],
+        "missing": [Error(Kind.missing, DIRT, _RHS)],
+        "swap tuples": [Error(Kind.swap_tuples, DIRT, _RHS)],
         "swap attributes": [
-            Error(Kind.swap_attributes, _P, ("i_brand", "i_category")),
-            Error(Kind.swap_attributes, _P, ("s_store_name", "c_email_address")),
+            Error(Kind.swap_attributes, DIRT, ("i_brand", "i_category")),
+            Error(Kind.swap_attributes, DIRT, ("s_store_name", "c_email_address")),
         ],
         "burst": [replace(wrong, p=0.5, burst=(n // 2, n // 2 + max(1, n // 10)))],
         "periodic": [replace(wrong, p=0.5, period=(1_000, 200))],
         "correlated": [replace(wrong, together=True)],
-        "duplicates": [wrong, Error(Kind.duplicate, _P)],
-        "delays": [wrong, Error(Kind.delay, _P, lag=1_000)],
+        "duplicates": [wrong, Error(Kind.duplicate, DIRT)],
+        "delays": [wrong, Error(Kind.delay, DIRT, lag=1_000)],
         "keys": [wrong, Error(Kind.domain, 0.02, _LHS)],
     }
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import asdict
 
 import pyarrow as pa
 
 from ..laboratory import PAPER_MS, Laboratory
 from ..measures import Latency, cdf
-from ..result import Claim, Figure, Mark, Panel, Result, Series
+from ..result import Claim, Figure, Mark, Panel, Result, Series, to_table
 from ..spark_run import SAMPLE_EVERY
 from ..steady_run import paper_run
-from ..watch import summary, told_others
+from ..watch import describe_others, summary
 
 
 def run(lab: Laboratory) -> Result:
@@ -27,6 +28,45 @@ def run(lab: Laboratory) -> Result:
         for before, batch in itertools.pairwise(done.measured)
     ]
     profile = lab.profile
+    claims = [
+        Claim(
+            "paper",
+            "a mean latency of 316 to 364 ms at 15,000 tuples/s",
+            f"{found.mean_ms:.0f} ms at {profile.rate:,} tuples/s (median {found.median_ms:.0f}, 99 % "
+            f"below {found.p99_ms:.0f}, longest {found.max_ms:.0f})",
+            found.mean_ms <= PAPER_MS["basic"],
+        ),
+        Claim(
+            "goal",
+            "99 % of tuples within a second",
+            f"99 % within {found.p99_ms:.0f} ms",
+            found.p99_ms <= 1000,
+        ),
+    ]
+    panels = [
+        Panel(
+            "Latency, cumulative",
+            "latency (ms)",
+            "share of tuples",
+            [Series("sparkbleach", at, share)],
+            [Mark("x", ms, f"paper, RW-{name}: mean {ms} ms") for name, ms in PAPER_MS.items()],
+            percent_y=True,
+            x_min=0,
+        ),
+        Panel(
+            "Latency over time",
+            "seconds",
+            "mean latency of a micro-batch (ms)",
+            [Series("sparkbleach", seconds, done.mean_ms)],
+        ),
+        Panel(
+            "Throughput over time",
+            "seconds",
+            "tuples per second",
+            [Series("cleaned", seconds[1:], rates)],
+            [Mark("y", profile.rate, f"arriving: {profile.rate:,} tuples/s")],
+        ),
+    ]
     return Result(
         title="Latency",
         question=(
@@ -39,74 +79,23 @@ def run(lab: Laboratory) -> Result:
             f"{profile.warm_up} micro-batches of warm-up. One tuple in {SAMPLE_EVERY} is a sample: "
             f"{found.samples:,} samples in {len(done.measured)} micro-batches. The paper's figures are from "
             "18 machines; its three ways to coordinate repair workers have no counterpart in one lane, "
-            f"which needs no coordination: 0 messages. {told_others(usage)}"
+            f"which needs no coordination: 0 messages. {describe_others(usage)}"
         ),
-        claims=[
-            Claim(
-                "paper",
-                "a mean latency of 316 to 364 ms at 15,000 tuples/s",
-                f"{found.mean_ms:.0f} ms at {profile.rate:,} tuples/s (median {found.median_ms:.0f}, 99 % "
-                f"below {found.p99_ms:.0f}, longest {found.max_ms:.0f})",
-                found.mean_ms <= PAPER_MS["basic"],
-            ),
-            Claim(
-                "goal",
-                "99 % of tuples within a second",
-                f"99 % within {found.p99_ms:.0f} ms",
-                found.p99_ms <= 1000,
-            ),
-        ],
+        claims=claims,
         figures=[
             Figure(
                 "latency",
                 "The distribution of latencies beside the means that the paper reports, and the course of "
                 "time.",
-                [
-                    Panel(
-                        "Latency, cumulative",
-                        "latency (ms)",
-                        "share of tuples",
-                        [Series("sparkbleach", at, share)],
-                        [Mark("x", ms, f"paper, RW-{name}: mean {ms} ms") for name, ms in PAPER_MS.items()],
-                        percent_y=True,
-                        x_min=0,
-                    ),
-                    Panel(
-                        "Latency over time",
-                        "seconds",
-                        "mean latency of a micro-batch (ms)",
-                        [Series("sparkbleach", seconds, done.mean_ms)],
-                    ),
-                    Panel(
-                        "Throughput over time",
-                        "seconds",
-                        "tuples per second",
-                        [Series("cleaned", seconds[1:], rates)],
-                        [Mark("y", profile.rate, f"arriving: {profile.rate:,} tuples/s")],
-                    ),
-                ],
+                panels,
             )
         ],
         tables={
             "samples": pa.table({"latency_ms": done.all_ms}),
-            "micro-batches": pa.table(
-                {
-                    "second": seconds,
-                    "tuples": [batch.tuples for batch in done.measured],
-                    "seconds": [batch.seconds for batch in done.measured],
-                    "mean_latency_ms": done.mean_ms,
-                }
+            "micro-batches": to_table(
+                done.measured, "tuples", "seconds", second=seconds, mean_latency_ms=done.mean_ms
             ),
-            "summary": pa.table(
-                {
-                    "samples": [found.samples],
-                    "mean_ms": [found.mean_ms],
-                    "median_ms": [found.median_ms],
-                    "p99_ms": [found.p99_ms],
-                    "max_ms": [found.max_ms],
-                    **summary(usage),
-                }
-            ),
+            "summary": [{**asdict(found), **summary(usage)}],
         },
         shown=["summary"],
     )

@@ -2,126 +2,116 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 from ...spark.clean import clean
-from ..dirt import paper_errors
-from ..laboratory import PAPER_RATE, SIX_RULES, Laboratory
-from ..result import Claim, Figure, Mark, Panel, Result, Series
-from ..spark_run import backlog, repeated, run_files, write_backlog
-from ..spoil import spoil
-from ..watch import summary, told_others
+from ..laboratory import PAPER_RATE, Laboratory
+from ..result import Claim, Figure, Mark, Panel, Result, Series, to_table
+from ..sales import SIX_RULES
+from ..spark_run import SparkRun, run_files, tuples_per_s
+from ..streams import read_files, repeated, write_files
+from ..watch import describe_others, summary
 
-_WARM_UP_SHARE = 3  # one third: the JVM compiles
+#: each micro-batch has several files, so that tasks read them at the same time
+_FILES_PER_BATCH = 4
+
+
+def write_backlog(lab: Laboratory) -> Path:
+    """Write the dirty stream, repeated to the length for a throughput, as files; return their directory."""
+    profile = lab.profile
+    stream = repeated(lab.spoilt().dirty, profile.throughput_batches * profile.throughput_tuples)
+    here = lab.directory() / "in"
+    write_files(stream, here, profile.throughput_tuples // _FILES_PER_BATCH)
+    return here
+
+
+def run_backlog(lab: Laboratory, spark: SparkSession, directory: Path) -> SparkRun:
+    """Clean the files of a directory with r0 to r5 as fast as possible."""
+    source = read_files(spark, directory, lab.truth.schema, _FILES_PER_BATCH)
+    cleaned = clean(source, SIX_RULES, id="id", window=lab.window)
+    title = f"cleaning on Spark, {spark.sparkContext.master}"
+    n_tuples = lab.profile.throughput_batches * lab.profile.throughput_tuples
+    with lab.progress(title, n_tuples) as advance:
+        return run_files(cleaned, lab.directory() / "checkpoint", advance)
 
 
 def run(lab: Laboratory) -> Result:
     """Clean a backlog as fast as possible."""
     profile = lab.profile
-    dirty = spoil(lab.truth, paper_errors(SIX_RULES, 0.1), lab.seed).dirty
-    stream = repeated(dirty, profile.throughput_batches * profile.throughput_tuples)
-    here = lab.directory()
-    write_backlog(stream, here / "in", profile.throughput_tuples)
-    source = backlog(lab.spark(), here / "in", stream.schema)
-    with lab.progress("cleaning on Spark", stream.num_rows) as advance:
-        done = run_files(clean(source, SIX_RULES, id="id", window=lab.window), here / "checkpoint", advance)
-    warm = done.batches[len(done.batches) // _WARM_UP_SHARE :]
-    rate = sum(batch.tuples for batch in warm) / sum(batch.seconds for batch in warm)
+    done = run_backlog(lab, lab.spark(), write_backlog(lab))
+    n_tuples = done.batches[-1].end
+    rate = tuples_per_s(done.warm)
     began = done.batches[0].started
-    usage = [one for one in done.usage if one.at >= warm[0].started] or done.usage
+    usage = [one for one in done.usage if one.at >= done.warm[0].started] or done.usage
     seconds = [batch.ended - began for batch in done.batches]
     rates = [batch.tuples / batch.seconds for batch in done.batches]
+    state_bytes = [(batch.report or {}).get("nbytes", 0) for batch in done.batches]
+    at = [one.at - began for one in done.usage]
+    others = [one.others for one in done.usage]
+    used = to_table(done.usage, "cores", "memory_mb", second=at, cores_of_others=others)
+    time = "seconds since the first micro-batch"
+    claims = [
+        Claim(
+            "paper",
+            f"{PAPER_RATE:,} tuples/s on 18 machines of 4 cores",
+            f"{rate:,.0f} tuples/s on {lab.spark().sparkContext.defaultParallelism} cores of one machine",
+            rate >= PAPER_RATE,
+        )
+    ]
+    panels = [
+        Panel(
+            "Throughput over time",
+            time,
+            "tuples per second",
+            [Series("sparkbleach", seconds, rates, "dots")],
+            [Mark("y", PAPER_RATE, "paper: 15 K tuples/s")],
+            x_min=0,
+        ),
+        Panel(
+            "CPU",
+            time,
+            "busy cores",
+            [
+                Series("sparkbleach and Spark", at, used["cores"].to_numpy()),
+                Series("other programs", at, others),
+            ],
+        ),
+        Panel(
+            "Memory",
+            time,
+            "MB",
+            [
+                Series("all processes", at, used["memory_mb"].to_numpy()),
+                Series("the engine's state", seconds, [size / 1e6 for size in state_bytes]),
+            ],
+        ),
+    ]
     return Result(
         title="Throughput",
         question="A backlog is waiting. How many tuples per second are cleaned?",
         method=(
-            f"{stream.num_rows:,} tuples, over and over {lab.stream_name}; rules r0 to r5, 10 % dirt, "
+            f"{n_tuples:,} tuples, over and over {lab.stream_name}; rules r0 to r5, 10 % dirt, "
             f"{lab.window_name}; {profile.throughput_tuples:,} tuples a micro-batch, from Parquet files to a "
             f"no-op sink, on Spark ({lab.spark().sparkContext.master}). The first third of the "
             "micro-batches is not counted: the JVM compiles. Memory is that of all processes, the JVM's "
-            f"heap included. {told_others(usage)}"
+            f"heap included. {describe_others(usage)}"
         ),
-        claims=[
-            Claim(
-                "paper",
-                f"{PAPER_RATE:,} tuples/s on 18 machines of 4 cores",
-                f"{rate:,.0f} tuples/s on {lab.spark().sparkContext.defaultParallelism} cores of one machine",
-                rate >= PAPER_RATE,
-            )
-        ],
+        claims=claims,
         figures=[
             Figure(
                 "throughput",
                 "Tuples per second by micro-batch, and what all processes use meanwhile.",
-                [
-                    Panel(
-                        "Throughput over time",
-                        "seconds since the first micro-batch",
-                        "tuples per second",
-                        [Series("sparkbleach", seconds, rates, "dots")],
-                        [Mark("y", PAPER_RATE, "paper: 15 K tuples/s")],
-                        x_min=0,
-                    ),
-                    Panel(
-                        "CPU",
-                        "seconds since the first micro-batch",
-                        "busy cores",
-                        [
-                            Series(
-                                "sparkbleach and Spark",
-                                [u.at - began for u in done.usage],
-                                [u.cores for u in done.usage],
-                            ),
-                            Series(
-                                "other programs",
-                                [u.at - began for u in done.usage],
-                                [u.others for u in done.usage],
-                            ),
-                        ],
-                    ),
-                    Panel(
-                        "Memory",
-                        "seconds since the first micro-batch",
-                        "MB",
-                        [
-                            Series(
-                                "all processes",
-                                [u.at - began for u in done.usage],
-                                [u.memory_mb for u in done.usage],
-                            ),
-                            Series(
-                                "the engine's state",
-                                seconds,
-                                [(batch.report or {}).get("nbytes", 0) / 1e6 for batch in done.batches],
-                            ),
-                        ],
-                    ),
-                ],
+                panels,
             )
         ],
         tables={
-            "micro-batches": pa.table(
-                {
-                    "second": seconds,
-                    "tuples": [batch.tuples for batch in done.batches],
-                    "tuples_per_s": rates,
-                    "state_bytes": [(batch.report or {}).get("nbytes", 0) for batch in done.batches],
-                }
+            "micro-batches": to_table(
+                done.batches, "tuples", second=seconds, tuples_per_s=rates, state_bytes=state_bytes
             ),
-            "usage": pa.table(
-                {
-                    "second": [u.at - began for u in done.usage],
-                    "cores": [u.cores for u in done.usage],
-                    "cores_of_others": [u.others for u in done.usage],
-                    "memory_mb": [u.memory_mb for u in done.usage],
-                }
-            ),
-            "summary": pa.table(
-                {
-                    "tuples_per_s": [rate],
-                    **summary(usage),
-                }
-            ),
+            "usage": used,
+            "summary": [{"tuples_per_s": rate, **summary(usage)}],
         },
         shown=["summary"],
     )

@@ -7,16 +7,16 @@ import pyarrow as pa
 from ...config import Window
 from ..dirt import Kind, paper_errors
 from ..engine_run import run_engine
-from ..laboratory import SIX_RULES, Laboratory
+from ..laboratory import DIRT, Laboratory
 from ..measures import dirty_ratios, ratio
-from ..ratios import FLOOR, by_rule, over_position, percent
-from ..result import Claim, Figure, Mark, Panel, Result
+from ..ratios import POSITION, by_rule, over_position, percent, ratio_panel
+from ..result import Claim, Figure, Mark, Result
+from ..sales import SIX_RULES
 from ..spoil import spoil
 
-_DIRT, _BURST_DIRT = 0.1, 0.5
+_BURST_DIRT = 0.5
 _KINDS = {Kind.systematic: "always the same wrong value", Kind.domain: "each time another wrong value"}
-_WINDOWINGS = ("bleach", "basic")
-_NAMES = {"bleach": "Bleach", "basic": "basic"}
+_WINDOWINGS = {"bleach": "Bleach windowing", "basic": "basic windowing"}
 
 
 def run(lab: Laboratory) -> Result:
@@ -29,7 +29,7 @@ def run(lab: Laboratory) -> Result:
     found: dict[tuple[Kind, str], pa.Table] = {}
     with lab.progress("cleaning", n * len(_KINDS) * len(_WINDOWINGS)) as advance:
         for kind in _KINDS:
-            errors = paper_errors(SIX_RULES, _DIRT, burst=(begin, end), burst_p=_BURST_DIRT, kind=kind)
+            errors = paper_errors(SIX_RULES, DIRT, burst=(begin, end), burst_p=_BURST_DIRT, kind=kind)
             spoilt = spoil(lab.truth, errors, lab.seed)
             for windowing in _WINDOWINGS:
                 done = run_engine(spoilt.dirty, SIX_RULES, window, windowing=windowing, advance=advance)
@@ -66,46 +66,34 @@ def run(lab: Laboratory) -> Result:
         figures=[
             Figure(
                 f"windowing-{kind}",
-                f"A burst in which half of the cells are wrong; {told}.",
+                f"A burst in which half of the cells are wrong; {description}.",
                 [
-                    Panel(
+                    ratio_panel(
                         "r0 (item to brand) over the stream",
-                        "position in the stream (tuples)",
-                        "dirty tuples",
-                        [
-                            over_position(found[kind, one], "r0", f"{_NAMES[one]} windowing")
-                            for one in _WINDOWINGS
-                        ],
+                        POSITION,
+                        [over_position(found[kind, one], "r0", label) for one, label in _WINDOWINGS.items()],
                         [Mark("x", begin, "burst begins"), Mark("x", end, "burst ends")],
-                        log_y=True,
-                        percent_y=True,
-                        y_floor=FLOOR,
                     ),
-                    Panel(
+                    ratio_panel(
                         "All rules, in the burst",
                         "rule",
-                        "dirty tuples",
                         [
-                            by_rule(found[kind, one], SIX_RULES, f"{_NAMES[one]} windowing", begin, end)
-                            for one in _WINDOWINGS
+                            by_rule(found[kind, one], SIX_RULES, label, begin, end)
+                            for one, label in _WINDOWINGS.items()
                         ],
                         [Mark("y", _BURST_DIRT, "on the way in")],
-                        log_y=True,
-                        percent_y=True,
-                        y_floor=FLOOR,
                     ),
                 ],
             )
-            for kind, told in _KINDS.items()
+            for kind, description in _KINDS.items()
         ],
-        tables={"by-rule": pa.Table.from_pylist(rows)},
-        shown=["by-rule"],
+        tables={"by-rule": rows},
     )
 
 
 def _claims(found: dict[tuple[Kind, str], pa.Table], begin: int, end: int) -> list[Claim]:
     claims = []
-    for kind, told in _KINDS.items():
+    for kind, description in _KINDS.items():
         bleach, basic = (
             {rule.id: ratio(found[kind, one], rule.id, begin, end).after for rule in SIX_RULES}
             for one in _WINDOWINGS
@@ -117,12 +105,12 @@ def _claims(found: dict[tuple[Kind, str], pa.Table], begin: int, end: int) -> li
         else:
             says = "Bleach windowing leaves no more dirt than basic, for any rule"
             holds = all(bleach[id] <= basic[id] for id in bleach)
-        claims.append(Claim("goal", f"in the burst, {says} ({told})", measured, holds))
+        claims.append(Claim("goal", f"in the burst, {says} ({description})", measured, holds))
         factors = [basic[id] / bleach[id] for id in ("r0", "r1") if bleach[id] > 0]
         claims.append(
             Claim(
                 "paper",
-                f"an order of magnitude fewer dirty cells than basic windowing ({told})",
+                f"an order of magnitude fewer dirty cells than basic windowing ({description})",
                 "for r0 and r1 "
                 + (" and ".join(f"{one:.0f}" if one >= 3 else f"{one:.1f}" for one in factors) or "all")
                 + " times fewer",
