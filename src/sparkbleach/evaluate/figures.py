@@ -21,11 +21,7 @@ _DPI = 130
 
 
 def check_matplotlib() -> None:
-    """Check that figures can be drawn.
-
-    Raises:
-        SparkbleachError: If matplotlib is missing.
-    """
+    """Raise a SparkbleachError if matplotlib is missing."""
     try:
         import matplotlib as _  # noqa: F401
     except ImportError as error:

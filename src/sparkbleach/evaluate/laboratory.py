@@ -131,13 +131,7 @@ PROFILES = {
 
 
 class Laboratory:
-    """What experiments share: the stream, the session, a directory; a context manager that ends them.
-
-    Args:
-        profile: How large experiments are.
-        open_spark: Opens a session on a master.
-        seed: The seed of all random numbers.
-    """
+    """What experiments share: the stream, the session, a directory; a context manager that ends them."""
 
     def __init__(self, profile: Profile, open_spark: OpenSpark, *, seed: int = 1) -> None:
         self.profile = profile

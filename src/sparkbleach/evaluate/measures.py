@@ -50,15 +50,7 @@ def applies(rule: Rule, arrived: pa.Table) -> Mask:
 def dirty_ratios(
     truth: pa.Table, arrived: pa.Table, cleaned: pa.Table, rules: Sequence[Rule], bin_tuples: int
 ) -> pa.Table:
-    """Return how many tuples are dirty, by rule and stretch of the stream.
-
-    Args:
-        truth: The true tuples.
-        arrived: The tuples as they arrived.
-        cleaned: The tuples as they left.
-        rules: The rules.
-        bin_tuples: The length of a stretch.
-    """
+    """Return how many tuples are dirty as they arrived and as they left, by rule and stretch of the stream."""
     n = truth.num_rows
     starts = np.arange(0, max(n, 1), bin_tuples)
     ends = np.minimum(starts + bin_tuples, n)

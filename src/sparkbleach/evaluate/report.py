@@ -40,15 +40,7 @@ dashed lines, and stand in the tables beside what was measured.</p>
 
 
 def write_report(output: Path, order: Sequence[str]) -> Path:
-    """Write `report.html` from all results that a directory has.
-
-    Args:
-        output: The directory.
-        order: The names of experiments, in the order of the report.
-
-    Returns:
-        The path of the report.
-    """
+    """Write `report.html` from all results in a directory, in an order of experiments; return its path."""
     found = {
         name: json.loads(path.read_text(encoding="utf-8"))
         for name in order

@@ -135,14 +135,7 @@ def dots(
 
 
 def save(result: Result, name: str, output: Path, circumstances: Mapping[str, Any]) -> None:
-    """Write a result below a directory: numbers as Parquet and CSV, figures as SVG and PNG, the rest as JSON.
-
-    Args:
-        result: The result.
-        name: The name of the experiment.
-        output: The directory.
-        circumstances: When and where the experiment was run.
-    """
+    """Write the result of a named experiment: numbers as Parquet and CSV, figures, the rest as JSON."""
     from .figures import draw
 
     data, pictures, results = (output / part for part in ("data", "figures", "results"))

@@ -167,13 +167,13 @@ def run_steady(
     checkpoint: Path,
     advance: Callable[[int], object] = lambda _: None,
 ) -> SteadyRun:
-    """Let the tuples of a file arrive at a steady rate until enough micro-batches are measured.
+    """Run a query on tuples of a file that arrive at a steady rate, until enough is measured.
 
     Args:
         spark: The session.
         path: The file that `write_steady` has written.
         arrival: How tuples arrive, and what is measured.
-        transform: What the query does with the stream.
+        transform: Makes the query from the stream.
         checkpoint: The directory for the checkpoint of the query.
         advance: Gets the number of tuples of each micro-batch.
     """

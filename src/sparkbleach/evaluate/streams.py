@@ -71,14 +71,7 @@ def write_steady(stream: pa.Table, path: Path) -> None:
 
 
 def read_steady(spark: SparkSession, path: Path, *, rate: int, backlog: int) -> DataFrame:
-    """Return a stream whose tuples arrive at a steady rate: see `SteadySource`.
-
-    Args:
-        spark: The session.
-        path: The file that `write_steady` has written.
-        rate: Tuples per second.
-        backlog: How many tuples are there at the beginning.
-    """
+    """Return the stream of a file; tuples arrive at a steady rate after a backlog: see `SteadySource`."""
     from ..spark.compat import spark_schema
     from .arrive import SteadySource
 

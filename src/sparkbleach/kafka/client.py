@@ -1,4 +1,7 @@
-"""Single requests to a Kafka cluster, beside the streams: topics are created, records written and read."""
+"""Single requests to a Kafka cluster, beside the streams: topics are created, records written and read.
+
+All of them raise a KafkaError if the cluster cannot be reached, or refuses.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +45,7 @@ class Record:
 
 
 def number_of_partitions(topic: Topic) -> int:
-    """Return how many partitions a topic has; 0 if the topic does not exist.
-
-    Raises:
-        KafkaError: If the cluster cannot be reached.
-    """
+    """Return how many partitions a topic has; 0 if the topic does not exist."""
     with _client_errors(topic):
         # A request for one topic would make some brokers create it.
         found = _admin(topic).list_topics(timeout=topic.timeout_s).topics.get(topic.name)
@@ -58,7 +57,6 @@ def check_exists(topic: Topic) -> int:
 
     Raises:
         ConfigError: If the topic does not exist.
-        KafkaError: If the cluster cannot be reached.
     """
     n = number_of_partitions(topic)
     if n == 0:
@@ -67,11 +65,7 @@ def check_exists(topic: Topic) -> int:
 
 
 def create(topics: Iterable[Topic], n_partitions: int) -> None:
-    """Create those of these topics that do not exist.
-
-    Raises:
-        KafkaError: If the cluster cannot be reached or refuses.
-    """
+    """Create those of these topics that do not exist."""
     for topic in topics:
         if number_of_partitions(topic):
             continue
@@ -97,11 +91,7 @@ def create(topics: Iterable[Topic], n_partitions: int) -> None:
 
 
 def publish(topic: Topic, records: Iterable[tuple[bytes | None, bytes | None, Headers]]) -> list[int]:
-    """Append records (key, value, headers) to a topic; return their offsets when the cluster has stored them.
-
-    Raises:
-        KafkaError: If the cluster does not store them.
-    """
+    """Append records (key, value, headers) to a topic; return their offsets when they are stored."""
     failed: list[Any] = []
     offsets: list[int] = []
 
@@ -140,9 +130,6 @@ def read(topic: Topic, begin: dict[int, int] | None = None) -> list[Record]:
     Args:
         topic: The topic; if it does not exist there are no records.
         begin: By partition: the offset to begin at; the first one if not given.
-
-    Raises:
-        KafkaError: If the cluster cannot be reached.
     """
     with _Reader(topic) as reader:
         return [
@@ -153,21 +140,13 @@ def read(topic: Topic, begin: dict[int, int] | None = None) -> list[Record]:
 
 
 def size(topic: Topic) -> int:
-    """Return how many records a topic has ever been given: the sum of its end offsets.
-
-    Raises:
-        KafkaError: If the cluster cannot be reached.
-    """
+    """Return how many records a topic has ever been given: the sum of its end offsets."""
     with _Reader(topic) as reader:
         return sum(reader.bounds(partition)[1] for partition in range(number_of_partitions(topic)))
 
 
 def tail(topic: Topic, header: str, value: str) -> Iterator[Record]:
-    """Yield the records at the end of each partition whose header has a value; no other is between them.
-
-    Raises:
-        KafkaError: If the cluster cannot be reached.
-    """
+    """Yield the records at the end of each partition whose header has a value; no other is between them."""
     with _Reader(topic) as reader:
         for partition in range(number_of_partitions(topic)):
             low, end = reader.bounds(partition)
@@ -183,11 +162,7 @@ def tail(topic: Topic, header: str, value: str) -> Iterator[Record]:
 
 
 def tail_record(topic: Topic) -> Record | None:
-    """Return one of the last records of a topic; None if it has none.
-
-    Raises:
-        KafkaError: If the cluster cannot be reached.
-    """
+    """Return one of the last records of a topic; None if it has none."""
     with _Reader(topic) as reader:
         for partition in range(number_of_partitions(topic)):
             last = reader.read(partition, reader.bounds(partition)[1] - 1)

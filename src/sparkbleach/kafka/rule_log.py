@@ -59,11 +59,7 @@ class TopicLog:
                 )
 
     def publish(self, update: RuleUpdate, by: str) -> str:
-        """Append an update for the stream to read; return its number.
-
-        Raises:
-            KafkaError: If the cluster does not store it.
-        """
+        """Append an update for the stream to read; return its number."""
         self.create()
         (offset,) = publish(self.topic, [(None, record_text(update, by).encode(), ())])
         return _number(offset)
@@ -81,11 +77,7 @@ class TopicLog:
         return [outcome for _, outcome in sorted(found, key=lambda one: (one[0], one[1].index))]
 
     def record(self, batch_id: int, outcomes: Sequence[Outcome]) -> None:
-        """Keep the outcomes of a micro-batch, without those that an earlier attempt of it has kept.
-
-        Raises:
-            KafkaError: If the cluster does not store them.
-        """
+        """Keep the outcomes of a micro-batch, without those that an earlier attempt of it has kept."""
         if not outcomes:
             return
         self.create()
