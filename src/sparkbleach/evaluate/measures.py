@@ -50,7 +50,7 @@ def applies(rule: Rule, arrived: pa.Table) -> Mask:
 def dirty_ratios(
     truth: pa.Table, arrived: pa.Table, cleaned: pa.Table, rules: Sequence[Rule], bin_tuples: int
 ) -> pa.Table:
-    """Return how many tuples are dirty as they arrived and as they left, by rule and stretch of the stream."""
+    """Return how many tuples are dirty, as they arrived and as they left, by rule and stretch of a stream."""
     n = truth.num_rows
     starts = np.arange(0, max(n, 1), bin_tuples)
     ends = np.minimum(starts + bin_tuples, n)
