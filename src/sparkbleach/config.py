@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .errors import ConfigError
-from .kernel.repair import REPAIRS
 
 WINDOWINGS = ("bleach", "basic")
+#: the repair algorithms of kernel/repair.py
+REPAIRS = ("class", "vote")
 
 
 def check_count(option: str, count: int) -> int:

@@ -115,7 +115,7 @@ def set_hash(set: NDArray[np.int64], value: int) -> np.uint64:
 
 @inline
 def is_set(store: Store, x: int, value: int) -> bool:
-    """Tell whether a super cell is that of `store.set` and the value."""
+    """Return whether a super cell is that of `store.set` and the value."""
     if store.cells[x]["value"] != value:
         return False
     for j in range(store.set.size):  # noqa: SIM110 - compiled code has no generators

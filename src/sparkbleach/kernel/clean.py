@@ -112,7 +112,7 @@ def _clean_cell(
     repairs: Repairs,
     row: int,
 ) -> bool:
-    """Clean a cell that has a value; tell whether it changes."""
+    """Clean a cell that has a value; return whether it changes."""
     n_columns = store.set.size
     groups = store.groups.records
     n_violated = i64(0)
@@ -214,7 +214,7 @@ def _fill_cell(
     repairs: Repairs,
     row: int,
 ) -> bool:
-    """Fill a null cell, which is never stored or counted; tell whether it changes."""
+    """Fill a null cell, which is never stored or counted; return whether it changes."""
     groups = store.groups.records
     n_violated = 0
     for j in range(store.set.size):

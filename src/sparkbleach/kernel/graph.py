@@ -126,14 +126,14 @@ def n_slots(store: Store, mode: Mode) -> int:
 
 @inline
 def in_graph(store: Store, g: int, start: int) -> bool:
-    """Tell whether the group is in the graph of the window that starts at pane `start`."""
+    """Return whether the group is in the graph of the window that starts at pane `start`."""
     group = store.groups.records[g]
     return group["in_graph"] == 1 and group["last_pane"] >= start
 
 
 @inline
 def cell_in_graph(store: Store, x: int, start: int) -> bool:
-    """Tell whether one of the super cell's groups is in the graph."""
+    """Return whether one of the super cell's groups is in the graph."""
     for j in range(store.set.size):
         g = store.members[x, j]["group"]
         if g != NONE and in_graph(store, g, start):
@@ -331,7 +331,7 @@ def link_group(store: Store, graph: Graph, mode: Mode, g: int) -> None:
 
 @inline
 def count_one(store: Store, graph: Graph, mode: Mode, x: int) -> bool:
-    """Count one more cell of a super cell wherever it counts already; tell whether it does anywhere."""
+    """Count one more cell of a super cell wherever it counts already; return whether it does anywhere."""
     counted = False
     for slot in range(n_slots(store, mode)):
         c = link_of(store, graph, x, slot)

@@ -126,7 +126,7 @@ def group_free(groups: Groups, g: int) -> None:
 
 @inline
 def group_detect(groups: Groups, g: int, value: int, pane: int, start: int) -> bool:
-    """Tell whether a cell with this value violates the group, then add the cell to it.
+    """Return whether a cell with this value violates the group, then add the cell to it.
 
     Args:
         groups: The groups.

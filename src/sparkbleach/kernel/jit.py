@@ -65,7 +65,7 @@ class _ArchiveLocator(caching._CacheLocator):
         return _STAMP
 
     def get_disambiguator(self) -> str:
-        """Return what tells functions of the same name apart."""
+        """Return what distinguishes functions of the same name."""
         return str(self._line)
 
     @classmethod

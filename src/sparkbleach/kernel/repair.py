@@ -1,8 +1,8 @@
 """What a violating cell becomes: the candidates for it, counted.
 
-The seam for repair algorithms. `class` counts over the tuple's whole subgraph, `vote` over the super cells
-of the tuple's own groups. Both come down to one or more subgraphs of the graph ("owners"): with a single
-one its best candidates are at hand; several are added up here, value by value.
+The seam for repair algorithms; config.py has their names. `class` counts over the tuple's whole subgraph,
+`vote` over the super cells of the tuple's own groups. Both come down to one or more subgraphs of the graph
+("owners"): with a single one its best candidates are at hand; several are added up here, value by value.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from .jit import i64, jit
 from .rank import TOP
 from .table import NONE, Records
 from .values import value_less
-
-REPAIRS = ("class", "vote")
 
 _STAMP = 2  # in Values.state
 
@@ -178,7 +176,7 @@ def candidates_of_several(
 
 @jit
 def _counted(store: Store, x: int, groups: NDArray[np.int64], n_before: int, largest: int) -> bool:
-    """Tell whether a super cell has been counted with the largest group or an earlier one."""
+    """Return whether a super cell has been counted with the largest group or an earlier one."""
     for j in range(store.set.size):
         g = store.members[x, j]["group"]
         if g != NONE:

@@ -194,7 +194,7 @@ def _join(solo: Solo, basic: bool, g: int, value: int, violated: bool, pane: int
 
 @jit
 def _fill(solo: Solo, basic: bool, cells: Cells, i: int, start: int, repairs: Repairs, row: int) -> bool:
-    """Find the candidates for a null cell; tell whether there are any."""
+    """Find the candidates for a null cell; return whether there are any."""
     no_candidates(repairs, row)
     g = group_find(solo.groups, cells.key_lo[0, i], cells.key_hi[0, i])
     if g == NONE or solo.groups.records[g]["last_pane"] < start:

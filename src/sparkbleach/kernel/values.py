@@ -157,7 +157,7 @@ def _prefix(data: U8, at: int, length: int) -> int:
 
 @inline
 def is_value(values: Values, v: int, column: Column, i: int) -> bool:
-    """Tell whether value `v` is the one in row `i`."""
+    """Return whether value `v` is the one in row `i`."""
     record = values.records[v]
     return record["hash"] == column.lo[i] and record["hash_hi"] == column.hi[i]
 
@@ -199,7 +199,7 @@ def _value_new(values: Values, column: Column, i: int) -> int:
 
 @jit
 def value_less(values: Values, a: int, b: int) -> bool:
-    """Tell whether value `a` comes before value `b` in the order of the type."""
+    """Return whether value `a` comes before value `b` in the order of the type."""
     records = values.records
     if records[a]["code"] != records[b]["code"]:
         return records[a]["code"] < records[b]["code"]
