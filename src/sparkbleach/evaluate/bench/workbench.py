@@ -20,8 +20,9 @@ def workbench() -> Iterator[tuple[SparkSession, Path]]:
 
     settings = {"spark.driver.memory": "4g", "spark.sql.streaming.numRecentProgressUpdates": "10000"}
     with (
-        spark_session("local[2]", debug=False, settings=settings) as spark,
+        # Removed after the session ends: until then Spark writes state to it.
         tempfile.TemporaryDirectory(prefix="sparkbleach-bench-") as directory,
+        spark_session("local[2]", debug=False, settings=settings) as spark,
     ):
         yield spark, Path(directory)
 
