@@ -31,9 +31,10 @@ from .rules.rule import Rule
 from .rules.update import RuleUpdate
 
 if TYPE_CHECKING:
-    from .spark.clean import audit, clean, report
+    from .spark.clean import audit, clean
     from .spark.control import read_control
     from .spark.files.writer import Writer
+    from .spark.report import report
     from .spark.settings import SPARK_SETTINGS
 
 __all__ = [
@@ -71,7 +72,7 @@ _ON_SPARK = {
     "audit": ".spark.clean",
     "clean": ".spark.clean",
     "read_control": ".spark.control",
-    "report": ".spark.clean",
+    "report": ".spark.report",
 }
 
 

@@ -28,7 +28,7 @@ def test_the_papers_topology_cleans_and_goes_on(run: Run, rules: Path, tmp_path:
 
     result = run(*command[:-1], "hinge")
     assert result.exit_code == 2
-    assert "was made with paper, dr, not with paper, hinge; go on with paper, dr" in result.output
+    assert "was made with 'paper, dr', not with 'paper, hinge'; go on with 'paper, dr'" in result.output
 
     (tmp_path / "in" / "2.csv").write_text("id,zip,city\n4,75001,Lyon\n")
     result = run(*command)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbleach.spark import replica as replica_module
+from sparkbleach.spark.lane import MicroBatch
 from tests.support.cases import SPARK_TYPES, Case, cases
 from tests.support.lane_stream import LaneStream
 
@@ -26,3 +29,41 @@ def test_lanes_give_what_the_engine_gives(
         stream = LaneStream(case, seed, by_order, live, n_lanes)
         for step in case.steps:
             stream.step(step)
+
+
+@pytest.fixture
+def stream() -> LaneStream:
+    """Give a stream of one lane without rules."""
+    types = dict.fromkeys("abcde", pa.int64())
+    return LaneStream(Case(types, [], None, "bleach", "class", []), 0, by_order=False, live=False, n_lanes=1)
+
+
+def test_an_abandoned_micro_batch_commits_nothing(stream: LaneStream) -> None:
+    """A micro-batch that fails or is left halfway leaves the lane where it was."""
+    rows = [{"n": n, **dict.fromkeys("abcde", n)} for n in range(5)]
+    stream.tuples(rows)
+    store = stream.stores[0]
+    _, ((blob, *_), *_) = stream.packed(rows)
+    before = store.state.read_head()
+    with suppress(InterruptedError), MicroBatch(stream.plan, store.state, 0, [blob.cells] * 9) as batch:
+        next(batch.decide())
+        raise InterruptedError
+    with pytest.raises(RuntimeError, match="8 of 9 blobs are not decided"):
+        batch.commit()
+    assert store.state.read_head() == before
+    assert not replica_module._cached
+    stream.tuples(rows)
+    assert store.state.read_head().position == 10
+
+
+def test_commit_cannot_be_forgotten(stream: LaneStream) -> None:
+    """A micro-batch that ends without a commit is an error, with or without blobs."""
+    _, ((blob, *_), *_) = stream.packed([dict.fromkeys("nabcde", 1)])
+    for n in (0, 1):
+        cells = [blob.cells] * n
+        with (
+            pytest.raises(RuntimeError, match="the micro-batch is not committed"),
+            MicroBatch(stream.plan, stream.stores[0].state, 0, cells) as batch,
+        ):
+            assert list(batch.decide()) == [None] * n
+        assert stream.stores[0].state.read_head() is None

@@ -22,8 +22,9 @@ from sparkbleach.spark.ingress import ArrowFunction
 from sparkbleach.spark.lanes import spread_keys
 from sparkbleach.spark.paper.chain import plan_stages, stateful_operator
 from sparkbleach.spark.paper.router import router_function
-from sparkbleach.spark.paper.rows import Row, rows_to_batch, rows_to_frame
+from sparkbleach.spark.paper.rows import Row
 from sparkbleach.spark.paper.sequencer import SequencerOperator
+from sparkbleach.spark.rows import rows_to_batch, rows_to_frame
 from tests.support.cases import SPARK_TYPES, Case, as_live, cases
 from tests.support.lane_stream import LaneStream
 from tests.support.profiles import one_in
@@ -89,6 +90,9 @@ class PaperStream(LaneStream):
         self.plan = replace(self.plan, paper=PaperTopology(**spread))
         self.stores = [Stores()]
 
+    def abandon(self, rows: list[dict[str, Any]]) -> None:
+        """Do nothing: an operator writes its state before it sends anything."""
+
     def process(
         self,
         cells: list[bytes],
@@ -105,7 +109,7 @@ class PaperStream(LaneStream):
         sent = sorted(self.worked(rows, stages, AGGREGATOR), key=lambda row: row["number"])
         messages = [row for row in sent if row["cells"] is not None]
         assert [row["cells"] for row in messages] == cells
-        outcomes = [Outcome.from_json(row["control"]) for row in sent if row["cells"] is None]
+        outcomes = [Outcome.from_json(row["control"]) for row in sent if row["control"] is not None]
         outcomes.sort(key=lambda outcome: outcome.index)
         return [row["repairs"] and pa.py_buffer(row["repairs"]) for row in messages], outcomes
 

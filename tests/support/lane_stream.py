@@ -17,9 +17,10 @@ from sparkbleach.rules.check import check_rules
 from sparkbleach.spark import replica as replica_module
 from sparkbleach.spark.egress import egress
 from sparkbleach.spark.ingress import ingress
-from sparkbleach.spark.lane import Lane
+from sparkbleach.spark.lane import MicroBatch
 from sparkbleach.spark.lanes import cells_by_lane
 from sparkbleach.spark.plan import Plan
+from sparkbleach.spark.rows import IngressRow, LaneRow, rows_from_batch, rows_to_batch
 from tests.naive.reference import canonical
 from tests.support.cases import Case, count_rules
 from tests.support.store import Store
@@ -95,9 +96,11 @@ class LaneStream:
         if not rows:
             return
         self.update_engine()
-        disturbance = self.random.choice(["none", "none", "lost", "retry", "other", "twice"])
+        disturbance = self.random.choice(["none", "none", "lost", "retry", "other", "twice", "abandoned"])
         if disturbance == "lost":
             replica_module._cached.clear()
+        if disturbance == "abandoned":
+            self.abandon(rows)
         if disturbance in ("retry", "twice"):
             before = [store.copy() for store in self.stores]
             for _ in range(1 if disturbance == "retry" else 2):
@@ -117,32 +120,13 @@ class LaneStream:
     def run(self, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Send a micro-batch; return clean rows and audit in the order of the stream."""
         plan = self.plan
-        order = list(range(len(rows)))
-        schema = plan.schema
-        if self.by_order:
-            self.random.shuffle(order)
-            schema = schema.append(pa.field("_order_0", pa.int64()))
-        batch = pa.RecordBatch.from_pylist([{**rows[i], "_order_0": i} for i in order], schema)
-        blobs = []
-        cuts = sorted(self.random.choices(range(len(rows) + 1), k=self.random.randrange(4)))
-        for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
-            blobs += list(ingress(plan)([batch.slice(begin, end - begin)]))
-        by_lane = [[blob for blob in blobs if blob.column("lane")[0].as_py() == key] for key in plan.keys]
-        sent = self.send([[blob.column("cells")[0].as_py() for blob in own] for own in by_lane])
+        order, by_lane = self.packed(rows)
+        sent = self.send([[blob.cells for blob in own] for own in by_lane])
         out = [
-            pa.RecordBatch.from_arrays(
-                [
-                    pa.array([number]),
-                    blob.column("cells") if plan.carries(lane) else pa.nulls(1, pa.binary()),
-                    blob.column("rest"),
-                    blob.column("quarantined"),
-                    pa.array([message and message.to_pybytes()], pa.binary()),
-                    pa.nulls(1, pa.string()),
-                ],
-                names=["number", "cells", "rest", "quarantined", "repairs", "control"],
-            )
+            rows_to_batch([LaneRow(lane, number, cells, blob.rest, blob.quarantined, message)])
             for lane, (own, messages) in enumerate(zip(by_lane, sent, strict=True))
             for number, (blob, message) in enumerate(zip(own, messages, strict=True))
+            for cells in [blob.cells if plan.carries(lane) else None]
         ]
         result = [row for part in egress(plan)(out) for row in part.to_pylist()]
         assert len(result) == len(rows)
@@ -153,6 +137,41 @@ class LaneStream:
         return [canonical_row(row) for row in clean], [
             repair for row in in_order for repair in row["_repairs"]
         ]
+
+    def packed(self, rows: list[dict[str, Any]]) -> tuple[list[int], list[list[IngressRow]]]:
+        """Pack a micro-batch; return the order of its rows, and for each lane the blobs."""
+        plan = self.plan
+        order = list(range(len(rows)))
+        schema = plan.schema
+        if self.by_order:
+            self.random.shuffle(order)
+            schema = schema.append(pa.field("_order_0", pa.int64()))
+        batch = pa.RecordBatch.from_pylist([{**rows[i], "_order_0": i} for i in order], schema)
+        blobs = []
+        cuts = sorted(self.random.choices(range(len(rows) + 1), k=self.random.randrange(4)))
+        for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+            blobs += list(ingress(plan)([batch.slice(begin, end - begin)]))
+        came = [
+            row._replace(cells=row.cells.to_pybytes())
+            for blob in blobs
+            for row in rows_from_batch(IngressRow, blob)
+        ]
+        return order, [[row for row in came if row.lane == key] for key in plan.keys]
+
+    def abandon(self, rows: list[dict[str, Any]]) -> None:
+        """Begin the micro-batch in each lane, and stop after some blobs: nothing is committed."""
+        _, by_lane = self.packed(rows)
+        records = [ControlRecord.read(*record) for record in self.records]
+        for number, own in enumerate(by_lane):
+            before = self.stores[number].state.read_head()
+            batch = MicroBatch(
+                self.plan, self.stores[number].state, number, [blob.cells for blob in own], records
+            )
+            repairs = batch.decide()
+            for _ in range(self.random.randrange(len(own) + 1)):
+                next(repairs)
+            repairs.close()
+            assert self.stores[number].state.read_head() == before
 
     def control(self, update: RuleUpdate) -> None:
         """Have an update come with the next micro-batch, or with one of its own."""
@@ -179,11 +198,10 @@ class LaneStream:
 
     def process(self, cells: list[bytes], number: int) -> tuple[list[pa.Buffer | None], list[Outcome]]:
         """Have a lane read what was sent."""
-        lane = Lane(self.plan)
-        lane.state = self.stores[number].state
         records = [ControlRecord.read(*record) for record in self.records]
-        messages = list(lane.process(cells, records, number))
-        return messages, lane.outcomes
+        with MicroBatch(self.plan, self.stores[number].state, number, cells, records) as batch:
+            messages = list(batch.decide())
+            return messages, batch.commit().outcomes
 
     def update_engine(self) -> None:
         """Let the rules that differ come and go: a lane learns of it with the micro-batch."""

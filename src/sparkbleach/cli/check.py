@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -120,6 +119,7 @@ def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
 
     from ..spark.clean import audit
     from ..spark.plan import QUARANTINE, REPAIRS
+    from ..spark.report import read_reports
     from .progress import echo_rules
 
     cleaned = cleaned.persist()
@@ -146,9 +146,8 @@ def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
         f"{counted['rows']:,} rows: {counted['repairs']:,} cells would be repaired, "
         f"{counted['quarantined']:,} rows would be quarantined; nothing was written"
     )
-    text = observation.get["report"]
-    if text:
-        report = json.loads(text.partition(" ")[2])
+    report = read_reports(observation.get)
+    if report:
         echo_rules(report["violations"], report["repairs"])
     if examples:
         typer.echo("some repairs:")

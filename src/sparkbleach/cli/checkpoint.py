@@ -1,16 +1,18 @@
-"""What a checkpoint has to remember beyond what Spark keeps in it."""
+"""What the command remembers in a checkpoint directory, beyond what Spark and the lanes keep there."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from ..errors import ConfigError
 from ..spark.hadoop import FileSystem
+from ..spark.resume import check_options
 
 _FILE = "sparkbleach.json"
 
@@ -37,7 +39,28 @@ class Memory:
     multiline: bool
     rules_target: str | None = None
     topology: str = "fused"
-    lanes: list[list[str]] | None = None
+    lanes: list[list[str]] = field(default_factory=lambda: [[]])
+
+    def check(self, checkpoint: str, **given: Any) -> None:
+        """Check that options are given as in earlier runs.
+
+        Args:
+            checkpoint: The directory.
+            given: Options by name; of lanes the number.
+
+        Raises:
+            ConfigError: If one is not.
+        """
+        made = {**self.__dict__, "lanes": len(self.lanes)}
+        check_options(
+            {option.replace("_", " "): made[option] for option in given},
+            {option.replace("_", " "): value for option, value in given.items()},
+            checkpoint,
+        )
+
+    def lanes_among(self, columns: Collection[str]) -> list[list[str]]:
+        """Return the attributes of each lane, without those that are no columns any more."""
+        return [[name for name in names if name in columns] for names in self.lanes]
 
 
 class Checkpoint:
@@ -75,38 +98,6 @@ class Checkpoint:
                 f"checkpoint: {self.directory} is not a checkpoint of sparkbleach clean; "
                 "choose another directory"
             )
-
-
-def check_topology(memory: Memory | None, topology: str, checkpoint: str) -> None:
-    """Check that the work is spread as in earlier runs.
-
-    Raises:
-        ConfigError: If it is not.
-    """
-    if memory is not None and memory.topology != topology:
-        raise ConfigError(
-            f"topology: the checkpoint {checkpoint} was made with {memory.topology}, not with {topology}; "
-            f"go on with {memory.topology}, or begin with a new checkpoint"
-        )
-
-
-def lanes_of(
-    memory: Memory | None, n_lanes: int, columns: Collection[str], checkpoint: str
-) -> int | list[list[str]]:
-    """Return so many lanes as earlier runs have had them, but for columns that are gone.
-
-    Raises:
-        ConfigError: If there were more or fewer.
-    """
-    if memory is None:
-        return n_lanes
-    lanes = memory.lanes or [[]]
-    if len(lanes) != n_lanes:
-        raise ConfigError(
-            f"lanes: the checkpoint {checkpoint} was made with {len(lanes)}, not with {n_lanes}; "
-            f"go on with {len(lanes)}, or begin with a new checkpoint"
-        )
-    return [[name for name in names if name in columns] for names in lanes]
 
 
 def check_output_is_new(session: SparkSession, directory: str, checkpoint: str) -> None:

@@ -45,7 +45,7 @@ def clean(
         from ..spark.clean import placed
         from ..spark.control import read_control
         from ..spark.settings import PARTITIONS
-        from .checkpoint import Checkpoint, check_topology, lanes_of
+        from .checkpoint import Checkpoint
         from .progress import Progress, follow_query
         from .session import spark_session
 
@@ -58,9 +58,10 @@ def clean(
         with spark_session(master, debug=debug, settings=settings) as session:
             remembered = Checkpoint(session, route.checkpoint)
             memory = remembered.read()
-            check_topology(memory, spread.name, route.checkpoint)
+            if memory is not None:
+                memory.check(route.checkpoint, topology=spread.name, lanes=spread.lanes)
             opened = route.open(session, stream.id, memory)
-            lanes = lanes_of(memory, spread.lanes, opened.stream.columns, route.checkpoint)
+            lanes = memory.lanes_among(opened.stream.columns) if memory else spread.lanes
             placement = placed(opened.stream, loaded, rule_updates=how["rule_updates"], lanes=lanes)
             if spread.lanes > 1:
                 typer.echo(f"lanes       {placement}", err=True)

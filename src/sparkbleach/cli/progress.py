@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..spark.clean import news_of
-from ..spark.clean import report as report_of
+from ..spark.report import new_progress
+from ..spark.report import report as report_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -68,7 +68,7 @@ class Progress:
     def take_in(self, query: StreamingQuery) -> bool:
         """Count the micro-batches that have ended since the last call; return whether there are any."""
         before = self.batches
-        for batch in news_of(query, self._last_batch):
+        for batch in new_progress(query, self._last_batch):
             self._note(batch)
         return self.batches > before
 

@@ -1,4 +1,4 @@
-"""The way of a stream, from where to where: from files to files, or from a topic to a topic."""
+"""Where a stream comes from and goes to: from files to files, or from a topic to a topic."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Opened:
     Attributes:
         stream: The dirty rows.
         order_by: What says in which order the rows of a micro-batch come.
-        memory: What the next run has to know.
-        make_writer: Makes the writer, and what it writes to; called when all has been checked.
-        egress_partitions: In how many partitions clean rows leave; as Spark likes if None.
+        memory: What the next run needs to know.
+        make_writer: Makes the writer, and what it writes to; called after all checks.
+        egress_partitions: In how many partitions clean rows leave; Spark's default if None.
         check: Is called before each micro-batch.
     """
 
@@ -43,17 +43,17 @@ class Route(Protocol):
 
     @property
     def checkpoint(self) -> str:
-        """The directory that remembers what is done."""
+        """The checkpoint directory."""
 
     def settings(self) -> dict[str, str]:
-        """Return what the Spark session needs."""
+        """Return the settings that the Spark session needs."""
 
     def open(self, session: SparkSession, id: str, memory: Memory | None) -> Opened:
-        """Open it, after checking that it goes on with what earlier runs have begun."""
+        """Open it, after checking that it continues the earlier runs."""
 
 
 def check_memory(checkpoint: str, memory: Memory | None, wanted: Memory, log: RuleLog | None) -> None:
-    """Check that a run goes on with what earlier runs have begun.
+    """Check that a run continues the earlier runs of its checkpoint.
 
     Raises:
         ConfigError: If it does not.
@@ -65,11 +65,10 @@ def check_memory(checkpoint: str, memory: Memory | None, wanted: Memory, log: Ru
                 "is new; give the checkpoint of that run to go on with it, or choose another target"
             )
         return
-    for option in ("id", "output", "output_format", "rules_target"):
-        was, now = getattr(memory, option) or "none", getattr(wanted, option) or "none"
-        if was != now:
-            raise ConfigError(
-                f"{option.replace('_', ' ')}: the checkpoint {checkpoint} was made with {was}, "
-                f"not with {now}; "
-                f"go on with {was}, or begin with a new checkpoint"
-            )
+    memory.check(
+        checkpoint,
+        id=wanted.id,
+        output=wanted.output,
+        output_format=wanted.output_format,
+        rules_target=wanted.rules_target,
+    )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from ..errors import SparkbleachError
-from ..spark.clean import news_of, report
+from ..spark.report import new_progress, report
 from .streams import read_steady
 from .watch import Usage, Watch
 
@@ -207,7 +207,7 @@ def _run(
             while not ended and not (batches and enough(batches)):
                 ended = bool(query.awaitTermination(_POLL_S))  # type: ignore[arg-type]
                 # Not all of `recentProgress` each time: reading it would keep half a core busy.
-                for progress in news_of(query, known):
+                for progress in new_progress(query, known):
                     if progress.numInputRows:
                         known = progress.batchId
                         batches.append(MicroBatch.from_progress(progress, batches[-1].end if batches else 0))

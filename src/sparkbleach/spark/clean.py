@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,8 +11,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.listener import StreamingQueryProgress
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from ..config import (
@@ -37,19 +34,18 @@ from ..rules.update import RuleUpdate, sort_updates
 from .compat import arrow_schema, spark_type
 from .egress import egress
 from .files.quarantine import unreadable_column
-from .ingress import INGRESS_SCHEMA, control_rows, ingress
-from .lane import LANE_SCHEMA, Lane, static_lane
-from .lanes import Lanes, cells_by_lane, joined_report, placement_of
+from .ingress import control_rows, ingress
+from .lane import Lane, static_lane
+from .lanes import Lanes, cells_by_lane, placement_of
 from .paper.chain import chain
-from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, REPORT, Plan
+from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, Plan
+from .report import OBSERVATION, report_columns
+from .rows import IngressRow, LaneRow, row_schema
 from .settings import check_session
 
 OrderBy = str | Column | Sequence[str | Column]
 
 TOPOLOGIES = ("fused", "paper")
-
-#: under this name a query's progress has the report of the lane
-OBSERVATION = "sparkbleach"
 
 #: some five seconds of work to go through again after a restart
 _SNAPSHOT_BYTES = 64 << 20
@@ -162,7 +158,7 @@ def clean(
         plan = replace(
             plan, order_by=(), cells=tuple(cells), lane_cells=cells_by_lane(placement, checked, cells, ())
         )
-    blobs = df.mapInArrow(ingress(plan), INGRESS_SCHEMA)
+    blobs = df.mapInArrow(ingress(plan), row_schema(IngressRow))
     if control is not None:
         blobs = blobs.union(control_rows(control, plan.keys))
     n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
@@ -170,11 +166,11 @@ def clean(
         cleaned = chain(blobs, plan, n_partitions)
     elif df.isStreaming:
         grouped = blobs.groupBy("lane")
-        cleaned = grouped.transformWithStateInPandas(Lane(plan), LANE_SCHEMA, "append", "none")
+        cleaned = grouped.transformWithStateInPandas(Lane(plan), row_schema(LaneRow), "append", "none")
     else:
         in_turn = blobs.repartition(plan.n_lanes, "lane").sortWithinPartitions("partition", "sequence")
-        cleaned = in_turn.mapInArrow(static_lane(plan), LANE_SCHEMA)
-    cleaned = cleaned.observe(observation, *_latest_reports(plan.n_lanes))
+        cleaned = in_turn.mapInArrow(static_lane(plan), row_schema(LaneRow))
+    cleaned = cleaned.observe(observation, *report_columns(plan.n_lanes))
     if n_partitions > 1 or plan.n_lanes > 1:
         cleaned = cleaned.repartitionById(n_partitions, F.col("number") % n_partitions)
     return cleaned.mapInArrow(egress(plan), output_schema)
@@ -330,47 +326,3 @@ def _output_schema(schema: StructType, plan: Plan) -> StructType:
     if plan.control:
         fields.append(StructField(CONTROL, StringType()))
     return StructType(fields)
-
-
-def news_of(query: StreamingQuery, last_batch: int) -> list[StreamingQueryProgress]:
-    """Return the progress of the micro-batches that have ended after one; cheap if it is a single one.
-
-    Args:
-        query: The query.
-        last_batch: The number of the last micro-batch that is known; -1 for none.
-    """
-    newest = query.lastProgress
-    if newest is None or newest.batchId <= last_batch:
-        return []
-    if newest.batchId == last_batch + 1:
-        return [newest]
-    return [batch for batch in query.recentProgress if batch.batchId > last_batch]
-
-
-def _latest_reports(n_lanes: int) -> list[Column]:
-    """Return what is observed: the latest report of each lane."""
-    if n_lanes == 1:
-        return [F.max(REPORT).alias("report")]
-    return [
-        F.max(F.when(F.col("lane") == lane, F.col(REPORT))).alias(f"report_{lane}") for lane in range(n_lanes)
-    ]
-
-
-def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[str, Any] | None:
-    """Return what the lane reports in the progress of a query.
-
-    That is: the position and the version of the rule set, how many tuples the micro-batch had, violations and
-    repairs by rule, and what became of rule updates. Of several lanes: all together, and which has which
-    attributes.
-
-    Args:
-        progress: An element of `query.recentProgress`, or `query.lastProgress`.
-        observation: The name that was given to `clean`.
-
-    Returns:
-        None if the micro-batch had no rows.
-    """
-    observed = (progress["observedMetrics"] or {}).get(observation) or {}
-    texts = (observed if isinstance(observed, Mapping) else observed.asDict()).values()
-    reports = [json.loads(text.split(" ", 1)[1]) for text in texts if text]
-    return joined_report(reports) if reports else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -21,13 +21,13 @@ from .events import Events
 from .repairs import pack_repairs
 
 ENGINE_THREADS = min(4, len(os.sched_getaffinity(0)))
-#: so many that the state of an attribute stays in the cache for long, and so few that there are more to come
+#: enough that the state of an attribute stays in the CPU cache, few enough that packing overlaps deciding
 _BLOBS_AT_ONCE = 4
 
 
 def clean_blobs(
     engine: Engine,
-    blobs: list[bytes],
+    blobs: Sequence[bytes | pa.Buffer],
     order_by: tuple[str, ...],
     events: Events,
     meanwhile: Callable[[], object] = lambda: None,
@@ -37,20 +37,20 @@ def clean_blobs(
     Args:
         engine: The engine.
         blobs: The cells.
-        order_by: The columns that say the order; none for the order in which they are.
-        events: What happens between them.
-        meanwhile: Is called, once, while the engine is at work.
+        order_by: The columns to order tuples by; none to leave them in their order.
+        events: What happens between tuples.
+        meanwhile: Is called once, while the engine decides on the first blobs.
 
     Yields:
-        The repairs of each blob, None where there are none. The engine goes on with later blobs meanwhile.
+        The repairs of each blob, None where there are none. Meanwhile the engine decides on later blobs.
     """
     with ThreadPoolExecutor(ENGINE_THREADS, "sparkbleach-blobs") as pool:
         for repaired in _decided(engine, blobs, order_by, events, pool, meanwhile):
             yield from pool.map(pack_repairs, repaired)
 
 
-def repeat_blobs(engine: Engine, blobs: list[bytes], order_by: tuple[str, ...], events: Events) -> None:
-    """Have an engine go through the tuples in blobs once more; the arguments are those of `clean_blobs`."""
+def replay_blobs(engine: Engine, blobs: list[bytes], order_by: tuple[str, ...], events: Events) -> None:
+    """Have an engine process the tuples in blobs again; the arguments are those of `clean_blobs`."""
     with ThreadPoolExecutor(ENGINE_THREADS, "sparkbleach-blobs") as pool:
         for _ in _decided(engine, blobs, order_by, events, pool):
             pass
@@ -58,21 +58,21 @@ def repeat_blobs(engine: Engine, blobs: list[bytes], order_by: tuple[str, ...], 
 
 def _decided(
     engine: Engine,
-    blobs: list[bytes],
+    blobs: Sequence[bytes | pa.Buffer],
     order_by: tuple[str, ...],
     events: Events,
     pool: ThreadPoolExecutor,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[list[list[RepairedColumn]]]:
-    """Yield the repairs of some blobs at a time; they are decided on in a thread that goes ahead."""
+    """Yield the repairs of some blobs at a time; another thread decides on the next blobs meanwhile."""
 
-    def decide(some: list[bytes]) -> list[list[RepairedColumn]]:
+    def decide(some: Sequence[bytes | pa.Buffer]) -> list[list[RepairedColumn]]:
         batches = list(pool.map(unpack, some))
         if order_by:
             return _clean_sorted(engine, batches, order_by, events)
         return _clean(engine, batches, events)
 
-    # To be sorted they must be there all at once.
+    # Sorting needs all of them at once.
     n_at_once = max(1, len(blobs)) if order_by else _BLOBS_AT_ONCE
     parts = [blobs[first : first + n_at_once] for first in range(0, len(blobs), n_at_once)]
     with ThreadPoolExecutor(1, "sparkbleach-decide") as ahead:
@@ -87,10 +87,10 @@ def _clean_sorted(
     order_by: tuple[str, ...],
     events: Events,
 ) -> list[list[RepairedColumn]]:
-    """Clean batches in the order that columns say; return the repairs of each as it is."""
+    """Clean batches in the order of columns; return the repairs of each, by its own rows."""
     table = pa.concat_batches([plain_columns(batch) for batch in batches])
     order = order_of(table, order_by)
-    if table.num_rows:  # a change of the schema says which columns are there for the order only
+    if table.num_rows:  # before the schema is asked which columns are there for the order only
         events.apply_due()
     cells = table.drop_columns([name for name in order_by if name not in engine.schema.names])
     if order is not None:
@@ -116,9 +116,7 @@ def _clean(engine: Engine, batches: list[pa.RecordBatch], events: Events) -> lis
     first = engine.position
     last = first + sum(batch.num_rows for batch in batches)
     repaired: list[list[RepairedColumn]] = [[] for _ in batches]
-    while engine.position < last:
-        events.apply_due()
-        end = last if events.next_at is None else min(events.next_at, last)
+    for end in events.cuts(last):
         parts = _between_positions(batches, engine.position - first, end - first)
         reach("lane.decide")
         decided = engine.decide_all([part for _, _, part in parts])

@@ -16,9 +16,7 @@ from .garbage import collect_garbage
 from .ingress import ArrowFunction
 from .plan import CONTROL, QUARANTINE, REPAIRS, ROW, Plan
 from .repairs import unpack_repairs
-
-#: the cells, the rest, the quarantined rows and the repairs that a lane has sent
-_Parts = list[pa.Buffer | None]
+from .rows import LaneRow, rows_from_batch
 
 
 def egress(plan: Plan) -> ArrowFunction:
@@ -30,37 +28,29 @@ def egress(plan: Plan) -> ArrowFunction:
     repairs_type = pa.list_(pa.struct(list(audit_schema(id_type))))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        waiting: dict[int, list[_Parts]] = {}  # by number of the blob: what lanes have sent so far
-        for batch in batches:
-            for row in range(batch.num_rows):
-                outcome = batch.column("control")[row].as_py()
-                if outcome is not None:
-                    yield _outcome_row(plan, repairs_type, outcome)
-                    continue
-                number = batch.column("number")[row].as_py()
-                parts = waiting.setdefault(number, [])
-                parts.append(
-                    [
-                        batch.column(name)[row].as_buffer() if batch.column(name)[row].is_valid else None
-                        for name in ("cells", "rest", "quarantined", "repairs")
-                    ]
-                )
-                if len(parts) < plan.n_lanes:
-                    continue
-                del waiting[number]
-                cells, rests, quarantined, repairs = (
-                    [part for part in of if part is not None] for of in zip(*parts, strict=True)
-                )
-                clean = _clean_rows(plan, repairs_type, cells, rests, repairs)
-                if not quarantined:
-                    yield clean
-                else:
-                    put_apart = unpack(quarantined[0])
-                    yield clean.take(_other_rows(clean.num_rows, put_apart.column(ROW)))
-                    yield _quarantined_rows(plan, repairs_type, put_apart)
-        for number, parts in waiting.items():
+        waiting: dict[int, list[LaneRow]] = {}  # by number of the blob: what lanes have sent so far
+        for row in (row for batch in batches for row in rows_from_batch(LaneRow, batch)):
+            if row.report is not None:  # it is in the progress of the query
+                continue
+            if row.control is not None:
+                yield _outcome_row(plan, repairs_type, row.control)
+                continue
+            rows = waiting.setdefault(row.number, [])
+            rows.append(row)
+            if len(rows) < plan.n_lanes:
+                continue
+            del waiting[row.number]
+            clean = _clean_rows(plan, repairs_type, rows)
+            quarantined = [one.quarantined for one in rows if one.quarantined is not None]
+            if not quarantined:
+                yield clean
+            else:
+                put_apart = unpack(quarantined[0])
+                yield clean.take(_other_rows(clean.num_rows, put_apart.column(ROW)))
+                yield _quarantined_rows(plan, repairs_type, put_apart)
+        for number, rows in waiting.items():
             raise SparkbleachError(
-                f"egress: blob {number} came from {len(parts)} of {plan.n_lanes} lanes; "
+                f"egress: blob {number} came from {len(rows)} of {plan.n_lanes} lanes; "
                 "start the query again, and report it if that does not help"
             )
         collect_garbage()
@@ -68,28 +58,24 @@ def egress(plan: Plan) -> ArrowFunction:
     return run
 
 
-def _clean_rows(
-    plan: Plan,
-    repairs_type: pa.DataType,
-    cells: list[pa.Buffer],
-    rests: list[pa.Buffer],
-    messages: list[pa.Buffer],
-) -> pa.RecordBatch:
+def _clean_rows(plan: Plan, repairs_type: pa.DataType, rows: list[LaneRow]) -> pa.RecordBatch:
+    """Return the clean rows of a blob, from what all lanes have sent of it."""
     reach("egress.write")
-    batch = _side_by_side([unpack(blob) for blob in cells])
+    batch = _side_by_side([unpack(row.cells) for row in rows if row.cells is not None])
     n = batch.num_rows
-    repaired = [column for message in messages for column in unpack_repairs(message)]
-    if len(messages) > 1:
+    repaired = [column for row in rows if row.repairs for column in unpack_repairs(row.repairs)]
+    if plan.n_lanes > 1:
         repaired = in_schema_order(repaired, plan.schema.names)
     columns = dict(_columns(plain_columns(replace_cells(batch, repaired))))
-    for rest in rests:
-        columns.update(_columns(plain_columns(unpack(rest))))
+    for row in rows:
+        if row.rest is not None:
+            columns.update(_columns(plain_columns(unpack(row.rest))))
     names = list(plan.schema.names)
     if plan.audit:
         names.append(REPAIRS)
         schema = audit_schema(plan.schema.field(plan.id).type)
-        rows, audit = audit_batch(repaired, batch, columns[plan.id], schema)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int32)
+        of_row, audit = audit_batch(repaired, batch, columns[plan.id], schema)
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=n))]).astype(np.int32)
         structs = pa.StructArray.from_arrays(audit.columns, fields=list(schema))
         columns[REPAIRS] = pa.ListArray.from_arrays(pa.array(offsets), structs, repairs_type)
     for name in _notes(plan):

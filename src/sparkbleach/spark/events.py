@@ -1,14 +1,15 @@
-"""What happens between two tuples: rules come, go and are promoted, the schema changes.
+"""What happens between two tuples: rules, the schema or the placement change.
 
-Events come from three places: a restart with other rules or columns, control records that were read with a
-micro-batch, and rule updates that were scripted for a position. Those that took effect are stored with the
-tuples of their micro-batch, so that a lane that is rebuilt goes through the same.
+Events come from three places: a restart with other rules or columns, control records that are read with a
+micro-batch, and rule updates that are scheduled for a position. The applied ones are part of the delta of
+their micro-batch, so that a lane that is rebuilt applies the same events at the same positions.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -23,14 +24,49 @@ from ..rules.update import RuleUpdate, check_readable
 from ..schema_text import schema_from_text, schema_to_text
 from .plan import Plan
 
-#: an update as a dictionary with its position, or one of the operations `schema` and `lanes`
-Event = dict[str, Any]
-
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """The stream has another schema from a position on."""
+
+    at: int
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementChange:
+    """Attributes without a rule are on other lanes from a position on."""
+
+    at: int
+    placement: Placement
+
+
+Event = RuleUpdate | SchemaChange | PlacementChange
+
+
+def event_to_dict(event: Event) -> dict[str, Any]:
+    """Return an event as a delta stores it."""
+    match event:
+        case SchemaChange(at, schema):
+            return {"at": at, "op": "schema", "schema": schema_to_text(schema)}
+        case PlacementChange(at, placement):
+            return {"at": at, "op": "lanes", "lanes": placement.to_lists()}
+    return event.to_dict()
+
+
+def event_from_dict(data: dict[str, Any]) -> Event:
+    """Return the event that a delta has stored."""
+    if data["op"] == "schema":
+        return SchemaChange(data["at"], schema_from_text(data["schema"]))
+    if data["op"] == "lanes":
+        return PlacementChange(data["at"], Placement.from_lists(data["lanes"]))
+    return RuleUpdate.from_dict(data)
+
+
 class AcceptsRules(Protocol):
-    """What rules come to and go from: an engine, or a sequencer."""
+    """What rules are added to and deleted from: an engine, or a sequencer."""
 
     #: where the next tuple will be
     position: int
@@ -45,110 +81,120 @@ class AcceptsRules(Protocol):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules in force."""
+        """The active rules."""
 
     def change_rules(self, update: RuleUpdate) -> None:
         """Apply a rule update, or refuse it."""
 
     def adopt_schema(self, schema: pa.Schema) -> None:
-        """Go on with another schema, or refuse it."""
+        """Continue with another schema, or refuse it."""
 
 
 class Events:
     """The events of a micro-batch.
 
     Args:
-        engine: What they happen to.
-        coming: Events by position; those before the engine's position are past.
-        plan: If given and it asks for control, outcomes are noted.
+        target: What the events are applied to.
+        scheduled: Events by position; those before the position of the target are over.
+        plan: If given and it asks for control, outcomes are collected.
 
     Attributes:
-        applied: What took effect, and before which tuple.
-        outcomes: What became of control records and scripted updates.
+        applied: The events that were applied, each with its position.
+        outcomes: What became of control records and scheduled updates.
     """
 
-    def __init__(self, engine: AcceptsRules, coming: Iterable[Event] = (), plan: Plan | None = None) -> None:
-        self._engine = engine
-        self._coming = [event for event in coming if event["at"] >= engine.position]
+    def __init__(
+        self, target: AcceptsRules, scheduled: Iterable[Event] = (), plan: Plan | None = None
+    ) -> None:
+        self._target = target
+        self._scheduled = [event for event in scheduled if _position(event) >= target.position]
         self._plan = plan if plan and plan.control else None
         self.applied: list[Event] = []
         self.outcomes: list[Outcome] = []
 
-    @property
-    def next_at(self) -> int | None:
-        """The position of the next event; None if there is none to come."""
-        return self._coming[0]["at"] if self._coming else None
+    def cuts(self, end: int) -> Iterator[int]:
+        """Cut the tuples up to a position where rules change: apply what is due, then yield where the cut is.
+
+        The caller moves the target to that cut before it asks for the next one.
+        """
+        while self._target.position < end:
+            self.apply_due()
+            yield min(_position(self._scheduled[0]), end) if self._scheduled else end
 
     def apply_due(self) -> None:
-        """Let the events take effect whose position has come."""
-        while self._coming and self._coming[0]["at"] <= self._engine.position:
-            event = self._coming.pop(0)
-            self._note(event, self.apply(event))
+        """Apply the events that are scheduled for the position of the target."""
+        while self._scheduled and _position(self._scheduled[0]) <= self._target.position:
+            event = self._scheduled.pop(0)
+            reason = self.apply(event)
+            if isinstance(event, RuleUpdate):
+                self._add_outcome("refused" if reason else "applied", update=event, reason=reason)
 
     def apply(self, event: Event) -> str | None:
-        """Let an event take effect; return the reason if it is refused, which changes nothing."""
+        """Apply an event; return the reason if it is refused, which changes nothing."""
         try:
-            if event["op"] == "schema":
-                self._engine.adopt_schema(schema_from_text(event["schema"]))
-            elif isinstance(self._engine, Engine) and event["op"] == "lanes":
-                self._engine.adopt_placement(Placement.from_lists(event["lanes"]))
-            else:
-                self._engine.change_rules(RuleUpdate.from_dict(event))
+            match event:
+                case SchemaChange():
+                    self._target.adopt_schema(event.schema)
+                case RuleUpdate():
+                    self._target.change_rules(event)
+                case PlacementChange() if isinstance(self._target, Engine):
+                    self._target.adopt_placement(event.placement)
         except RuleError as error:
-            logger.warning("rule update at %d refused: %s", self._engine.position, error)
+            logger.warning("rule update at %d refused: %s", self._target.position, error)
             return str(error)
-        self.applied.append({**event, "at": self._engine.position})
+        self.applied.append(replace(event, at=self._target.position))
         return None
 
     def note_start(self) -> None:
-        """Note with which rules the stream begins or goes on."""
-        if self._plan:
-            self._add("started")
+        """Collect the outcome that says with which rules the stream begins or continues."""
+        self._add_outcome("started")
 
     def apply_records(self, records: Iterable[ControlRecord]) -> None:
-        """Let control records take effect, one after the other, before the next tuple."""
+        """Apply control records, one after the other, before the next tuple."""
         plan = self._plan
         if plan is None:
             return
         for record in records:
             if record.update is None:
-                self._add("refused", record, reason=record.problem)
+                self._add_outcome("refused", record, reason=record.problem)
                 continue
             try:
-                check_readable(record.update, self._engine.schema, plan.readable, plan.id)
+                check_readable(record.update, self._target.schema, plan.readable, plan.id)
             except RuleError as error:
                 reason: str | None = str(error)
             else:
-                reason = self.apply(record.update.to_dict())
-            self._add("refused" if reason else "applied", record, record.update.to_dict(), reason)
+                reason = self.apply(record.update)
+            self._add_outcome("refused" if reason else "applied", record, record.update, reason)
 
-    def _note(self, event: Event, reason: str | None) -> None:
-        if self._plan and event["op"] != "schema":
-            self._add("refused" if reason else "applied", update=event, reason=reason)
-
-    def _add(
+    def _add_outcome(
         self,
         kind: str,
         record: ControlRecord | None = None,
-        update: Event | None = None,
+        update: RuleUpdate | None = None,
         reason: str | None = None,
     ) -> None:
-        assert self._plan is not None  # noqa: S101 -- all callers have asked
-        engine = self._engine
+        if self._plan is None:
+            return
+        target = self._target
         self.outcomes.append(
             Outcome(
                 index=len(self.outcomes),
                 kind=kind,
-                position=engine.position,
-                version=engine.version,
-                rules=[rule.to_dict() for rule in engine.rules],
-                schema=schema_to_text(engine.schema),
+                position=target.position,
+                version=target.version,
+                rules=[rule.to_dict() for rule in target.rules],
+                schema=schema_to_text(target.schema),
                 columns=list(self._plan.readable),
                 id=self._plan.id,
                 number=record.number if record else None,
-                update=update,
+                update=update.to_dict() if update else None,
                 reason=reason,
                 by=record.by if record else None,
                 published=record.published if record else None,
             )
         )
+
+
+def _position(event: Event) -> int:
+    """Return the position of a scheduled event: updates without one take effect when they are read."""
+    return event.at or 0

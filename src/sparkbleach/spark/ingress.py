@@ -11,19 +11,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ..testing import reach
-from .blob import binary, pack
+from .blob import pack
 from .files.quarantine import reasons
 from .garbage import collect_garbage
 from .plan import QUARANTINE, ROW, Plan
-
-#: `lane` is the key of a lane; `partition` and `sequence` say where the rows were in the source; a row has
-#: either blobs or a control record and its number
-INGRESS_SCHEMA = (
-    "lane int, partition int, sequence int, cells binary, rest binary, quarantined binary, "
-    "number string, control string"
-)
-
-INGRESS_COLUMNS = [field.split()[0] for field in INGRESS_SCHEMA.split(", ")]
+from .rows import IngressRow, rows_to_batch
 
 _BLOB_ROWS_MAX = 50_000
 _BLOB_BYTES_MAX = 32 << 20
@@ -51,19 +43,15 @@ def ingress(plan: Plan) -> ArrowFunction:
                 if names not in packed:
                     packed[names] = pack([batch.select(names) for batch in cells], small=True)
                 along = rest if lane == 0 else []
-                yield pa.RecordBatch.from_arrays(
-                    [
-                        pa.array([key], pa.int32()),
-                        pa.array([partition], pa.int32()),
-                        pa.array([sequence], pa.int32()),
-                        binary(packed[names]),
-                        binary(pack([batch.select(along) for batch in rows], small=False) if along else None),
-                        binary(pack([quarantined], small=False) if quarantined and lane == 0 else None),
-                        pa.nulls(1, pa.string()),
-                        pa.nulls(1, pa.string()),
-                    ],
-                    names=INGRESS_COLUMNS,
+                sent = IngressRow(
+                    key,
+                    partition,
+                    sequence,
+                    packed[names],
+                    pack([batch.select(along) for batch in rows], small=False) if along else None,
+                    pack([quarantined], small=False) if quarantined and lane == 0 else None,
                 )
+                yield rows_to_batch([sent])
         collect_garbage()
 
     return run
@@ -72,9 +60,10 @@ def ingress(plan: Plan) -> ArrowFunction:
 def control_rows(control: DataFrame, keys: Sequence[int]) -> DataFrame:
     """Return control records as rows beside those of `ingress`: each goes to all lanes."""
     lane = F.lit(keys[0]) if len(keys) == 1 else F.explode(F.array(*map(F.lit, keys)))
-    blobs = [F.lit(None).cast("binary").alias(name) for name in ("cells", "rest", "quarantined")]
-    places = [lane.alias("lane"), *(F.lit(0).alias(name) for name in ("partition", "sequence"))]
-    return control.select(*places, *blobs, F.col("number"), F.col("value").alias("control"))
+    given = {"lane": lane, "number": F.col("number"), "control": F.col("value")}
+    given |= {name: F.lit(0) for name in ("partition", "sequence")}
+    null = F.lit(None).cast("binary")
+    return control.select(*(given.get(name, null).alias(name) for name in IngressRow._fields))
 
 
 def _typed(batch: pa.RecordBatch, fields: dict[str, pa.Field]) -> pa.RecordBatch:
@@ -85,7 +74,7 @@ def _typed(batch: pa.RecordBatch, fields: dict[str, pa.Field]) -> pa.RecordBatch
 
 
 def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Put Arrow batches together until they are worth a blob."""
+    """Put Arrow batches together until they have the size of a blob."""
     rows: list[pa.RecordBatch] = []
     for batch in batches:
         if batch.num_rows == 0:
@@ -107,18 +96,18 @@ def _quarantine_rows(
     A quarantined row keeps its place in the stream, so that it has a position; no rule applies to its nulls.
     """
     batch = pa.concat_batches(rows)
-    bad = pc.is_null(batch.column(plan.id))
+    apart = pc.is_null(batch.column(plan.id))
     if plan.unreadable:
-        bad = pc.or_(bad, pc.is_valid(batch.column(plan.unreadable)))
-    if not pc.any(bad).as_py():
+        apart = pc.or_(apart, pc.is_valid(batch.column(plan.unreadable)))
+    if not pc.any(apart).as_py():
         return rows, None
-    quarantined = batch.filter(bad).select(plan.schema.names)
+    quarantined = batch.filter(apart).select(plan.schema.names)
     quarantined = quarantined.append_column(QUARANTINE, reasons(quarantined, plan))
-    quarantined = quarantined.append_column(ROW, pc.indices_nonzero(bad))
+    quarantined = quarantined.append_column(ROW, pc.indices_nonzero(apart))
     columns = [
         batch.column(name)
         if name in plan.order_by
-        else pc.if_else(bad, pa.scalar(None, batch.column(name).type), batch.column(name))
+        else pc.if_else(apart, pa.scalar(None, batch.column(name).type), batch.column(name))
         for name in plan.cells
     ]
     return [pa.RecordBatch.from_arrays(columns, names=list(plan.cells))], quarantined

@@ -1,4 +1,4 @@
-"""Several lanes: which columns each of them gets, by which keys Spark tells them apart, what they report."""
+"""Several lanes: which columns each of them gets, which keys they have in Spark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def placement_of(lanes: Lanes, n_rules: Mapping[str, int], schema: pa.Schema) ->
         return place(n_rules, check_count("lanes", lanes))
     if not _are_lists(lanes):
         raise ConfigError(
-            f"lanes: {lanes!r} is not a number of lanes; give one, or the attributes of each lane, "
+            f"lanes: {lanes!r} must be a positive integer, or the attributes of each lane, "
             'such as [["city"], ["rate", "day"]]'
         )
     placement = Placement.from_lists(lanes)
@@ -81,9 +81,9 @@ def cells_by_lane(
 
 @cache
 def spread_keys(n_lanes: int) -> tuple[int, ...]:
-    """Return the keys by which Spark tells lanes, or the workers of a stage, apart.
+    """Return the keys of lanes, or of the workers of a stage, in a shuffle.
 
-    In a shuffle to as many partitions as there are of them, each has a partition of its own. The first one is
+    With as many partitions as keys, each key has a partition of its own. The first one is
     always 0, so that a checkpoint of another number of lanes is noticed.
     """
     keys: dict[int, int] = {}
@@ -92,17 +92,3 @@ def spread_keys(n_lanes: int) -> tuple[int, ...]:
         keys.setdefault(spark_hash(key) % n_lanes, key)
         key += 1
     return tuple(sorted(keys.values()))
-
-
-def joined_report(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the reports of all lanes as that of one: what each has counted is added up."""
-    first = reports[0]
-    if len(reports) == 1:
-        return first
-    for name in ("super_cells", "nbytes"):
-        if name not in first:  # the paper's workers do not know how many bytes they have
-            continue
-        first[name] = sum(report[name] for report in reports)
-    for name in ("violations", "repairs"):
-        first[name] = {rule: sum(report[name][rule] for report in reports) for rule in first[name]}
-    return first

@@ -21,8 +21,6 @@ QUARANTINE = "_quarantine"
 CONTROL = "_control"
 #: the column that says which row of its blob a row is that was set aside
 ROW = "_row"
-#: the column of blobs that leave the lane with the report of the engine
-REPORT = "_report"
 #: the columns that a Column in `order_by` becomes on its way to the lane
 ORDER = "_order_{}"
 

@@ -66,8 +66,8 @@ class Head:
         sequence: The number of the last delta.
         token: Names the state after it: a replica with this token has exactly this state.
         position: Where the next tuple will be.
-        first: With what the replica began: for a lane, the schema and the rules.
-        config: The options and rules given when the replica last ran.
+        initial: What the replica began with: for a lane, the schema and the rules.
+        options: The options and rules given when the replica last ran.
         snapshot: The newest whole snapshot, if there is one.
         begun: The sequence number and the chunks so far of one that is being written.
         delta_bytes: The bytes of the deltas after the newest snapshot, begun or whole.
@@ -77,8 +77,8 @@ class Head:
     """
 
     stream: str
-    first: dict[str, Any]
-    config: dict[str, Any]
+    initial: dict[str, Any]
+    options: dict[str, Any]
     sequence: int = 0
     token: str = ""
     position: int = 0

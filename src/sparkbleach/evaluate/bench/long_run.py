@@ -10,7 +10,8 @@ import time
 
 import pyarrow as pa
 
-from ...spark.clean import clean, report
+from ...spark.clean import clean
+from ...spark.report import report
 from ..sales import SCHEMA, SIX_RULES
 from ..streams import dirty_batches, read_files, write_parts
 from ..watch import largest_worker_mb, size_bytes

@@ -20,10 +20,9 @@ from ...paper.stages import AGGREGATOR, Stages, paused_garbage_collector
 from ...paper.tally import Tally
 from ..blob import unpack
 from ..garbage import collect_garbage
-from ..lane import report_text
-from ..plan import REPORT as REPORT_COLUMN
 from ..plan import Plan
 from ..repairs import pack_repairs
+from ..rows import LaneRow, rows_to_frame
 from .parts import cut_blob, rules_from_json
 from .rows import BLOB, COUNTS, OUTCOME, REPORT, Row, read_envelopes
 
@@ -50,8 +49,6 @@ class AggregatorOperator(StatefulProcessor):
         timerValues: TimerValues,  # noqa: ARG002
     ) -> Iterator[pd.DataFrame]:
         """Decide on the cells of a micro-batch."""
-        import pandas as pd
-
         received: dict[str, list[Any]] = {}
         for frame in rows:
             for row in frame.itertuples(index=False):
@@ -59,29 +56,9 @@ class AggregatorOperator(StatefulProcessor):
         blobs = sorted(received.get(BLOB, ()), key=lambda blob: blob.number)
         messages, report = self.process(received, blobs)
         for blob, message in zip(blobs, messages, strict=True):
-            yield pd.DataFrame(
-                {
-                    "lane": [0],
-                    "number": [blob.number],
-                    "cells": [blob.data],
-                    "rest": [blob.rest],
-                    "quarantined": [blob.quarantined],
-                    "repairs": [message and message.to_pybytes()],
-                    "control": [None],
-                    REPORT_COLUMN: [report],
-                }
-            )
-        nothing = {name: [None] for name in ("cells", "rest", "quarantined", "repairs")}
-        for row in received.get(OUTCOME, ()):
-            yield pd.DataFrame(
-                {
-                    "lane": [0],
-                    "number": [row.number],
-                    **nothing,
-                    "control": [row.note],
-                    REPORT_COLUMN: [report],
-                }
-            )
+            yield rows_to_frame([LaneRow(0, blob.number, blob.data, blob.rest, blob.quarantined, message)])
+        outcomes = [LaneRow(0, control=row.note) for row in received.get(OUTCOME, ())]
+        yield rows_to_frame([*outcomes, LaneRow(0, report=report)])
         collect_garbage()
 
     def process(self, received: dict[str, list[Any]], blobs: list[Row]) -> tuple[list[pa.Buffer | None], str]:
@@ -109,7 +86,7 @@ class AggregatorOperator(StatefulProcessor):
             "super_cells": counts["super_cells"],
             "coordination_messages": counts["coordination_messages"],
         }
-        return messages, report_text(report)
+        return messages, json.dumps(report)
 
     def close(self) -> None:
         """Do nothing."""

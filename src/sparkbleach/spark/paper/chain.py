@@ -7,12 +7,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from ...paper.stages import AGGREGATOR, Stages, declare_stages
-from ..lane import LANE_SCHEMA
 from ..lanes import spread_keys
 from ..plan import Plan
+from ..rows import LaneRow, row_schema
 from .aggregator import AggregatorOperator
 from .router import router_function
-from .rows import KEY, ROW_SCHEMA
+from .rows import KEY, Row
 from .sequencer import SequencerOperator
 from .worker import WorkerOperator
 
@@ -27,18 +27,18 @@ def chain(blobs: DataFrame, plan: Plan, partitions: int) -> DataFrame:
     """
     stages = plan_stages(plan)
     sequencer = SequencerOperator(plan, stages)
-    rows = blobs.groupBy("lane").transformWithStateInPandas(sequencer, ROW_SCHEMA, "append", "none")
+    rows = blobs.groupBy("lane").transformWithStateInPandas(sequencer, row_schema(Row), "append", "none")
     for name, stage in stages.items():
         operator = stateful_operator(plan, stages, name)
         if operator is None:
             # Also into a single partition: what one router must see together may come from several workers.
             spread = rows.repartitionById(partitions, F.col("worker") % partitions)
-            rows = spread.mapInArrow(router_function(plan, stages, name), ROW_SCHEMA)
+            rows = spread.mapInArrow(router_function(plan, stages, name), row_schema(Row))
         else:
             # A row that only passes may be for a worker of a later stage that has more of them.
             keys = F.array(*map(F.lit, spread_keys(stage.workers)))
             grouped = rows.withColumn(KEY, F.get(keys, F.col("worker") % stage.workers)).groupBy(KEY)
-            schema = LANE_SCHEMA if name == AGGREGATOR else ROW_SCHEMA
+            schema = row_schema(LaneRow if name == AGGREGATOR else Row)
             rows = grouped.transformWithStateInPandas(operator, schema, "append", "none")
     return rows
 

@@ -13,8 +13,9 @@ from ..blob import unpack
 from ..garbage import collect_garbage
 from ..ingress import ArrowFunction
 from ..plan import Plan
+from ..rows import rows_to_batch
 from .parts import cut_blob
-from .rows import Row, count_rows, message_rows, read_envelopes, rows_to_batch, sort_rows
+from .rows import Row, count_rows, message_rows, read_envelopes, sort_rows
 
 
 def router_function(plan: Plan, stages: Stages, name: str) -> ArrowFunction:

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import pyarrow as pa
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from ...paper.messages import Envelope, batch_from_bytes, batch_to_bytes
 from ...paper.stages import AGGREGATOR, Stage, Stages
-
-if TYPE_CHECKING:
-    import pandas as pd
+from ..rows import Blob, Text
 
 # Kinds of rows beside those of messages.
 BLOB = "blob"  #: tuples, and in `note` which rules read them
@@ -26,11 +22,6 @@ COUNTS = "counts"  #: to the aggregator: numbers to add up for the report
 
 #: the column that says through which worker of a stage a row goes, be it for this stage or not
 KEY = "key"
-
-ROW_SCHEMA = (
-    "stage string, worker int, kind string, attribute string, data binary, number int, rest binary, "
-    "quarantined binary, positions binary, note string"
-)
 
 
 class Row(NamedTuple):
@@ -53,16 +44,12 @@ class Row(NamedTuple):
     worker: int
     kind: str
     attribute: str = ""
-    data: bytes | None = None
+    data: Blob = None
     number: int = 0
-    rest: bytes | None = None
-    quarantined: bytes | None = None
-    positions: bytes | None = None
-    note: str | None = None
-
-
-_TYPES = [pa.string(), pa.int32(), pa.string(), pa.string(), pa.binary(), pa.int32()]
-_TYPES += [pa.binary(), pa.binary(), pa.binary(), pa.string()]
+    rest: Blob = None
+    quarantined: Blob = None
+    positions: Blob = None
+    note: Text = None
 
 
 def message_rows(stages: Stages, sender: str, envelopes: Iterable[Envelope]) -> list[Row]:
@@ -96,17 +83,3 @@ def read_envelopes(rows: Iterable[Any]) -> list[Envelope]:
 def sort_rows(rows: Iterable[Any]) -> list[Any]:
     """Return messages in an order that does not depend on how they came."""
     return sorted(rows, key=lambda row: (row.kind, row.attribute, row.data))
-
-
-def rows_to_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return rows as a stateful operator yields them."""
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=Row._fields)
-
-
-def rows_to_batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Return rows as an Arrow batch."""
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, type) for column, type in zip(columns, _TYPES, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=Row._fields)

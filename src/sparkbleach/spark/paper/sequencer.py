@@ -24,12 +24,13 @@ from ...schema_text import schema_from_text, schema_to_text
 from ..blob import unpack
 from ..clean_blobs import order_of
 from ..garbage import collect_garbage
-from ..lane import arrived, begin, config_of
 from ..plan import Plan
 from ..replica import open_store
+from ..resume import remembered_options, resume
+from ..rows import read_ingress, rows_to_frame
 from ..state_store import Head
 from .parts import blob_note, rules_from_json
-from .rows import BLOB, OUTCOME, REPORT, Row, message_row, rows_to_frame
+from .rows import BLOB, OUTCOME, REPORT, Row, message_row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +74,7 @@ class SequencerOperator(StatefulProcessor):
         timerValues: TimerValues,  # noqa: ARG002
     ) -> Iterator[pd.DataFrame]:
         """Put the tuples of a micro-batch in order."""
-        blobs, records = arrived(rows)
+        blobs, records = read_ingress(rows)
         done = self.process([blob.cells for blob in blobs], records)
         for number, (blob, positions) in enumerate(zip(blobs, done.positions, strict=True)):
             first, last = int(positions.min()), int(positions.max())
@@ -91,19 +92,16 @@ class SequencerOperator(StatefulProcessor):
         """Let control records take effect, count the tuples of a micro-batch, and store how far it is."""
         plan = self.plan
         head = self.state.read_head()
-        begins = head is None
         if head is None:
             rules = ActiveRules(plan.schema, plan.rules)
-            head = Head(str(uuid.uuid4()), _saved(rules), config_of(plan))
-        known = rules_from_json(schema_from_text(head.first["schema"]), head.first["rules"])
+            head = Head(str(uuid.uuid4()), _saved(rules), remembered_options(plan))
+        known = rules_from_json(schema_from_text(head.initial["schema"]), head.initial["rules"])
         sequencer = Sequencer(known.copy(), head.position)
-        events = begin(plan, head, sequencer, records, begins=begins)
+        events = resume(plan, head, sequencer, records)
         positions = _positions(cells, plan.order_by, sequencer.position)
         last = sequencer.position + sum(part.size for part in positions)
         segments = []
-        while sequencer.position < last:
-            events.apply_due()
-            end = last if events.next_at is None else min(events.next_at, last)
+        for end in events.cuts(last):
             segments.append((sequencer.position, end, _saved(sequencer.rule_set)["rules"]))
             sequencer.position = end
         report = {
@@ -113,7 +111,7 @@ class SequencerOperator(StatefulProcessor):
             "tuples": sequencer.position - head.position,
             "updates": [str(outcome) for outcome in events.outcomes],
         }
-        head.first, head.config = _saved(sequencer.rule_set), config_of(plan)
+        head.initial, head.options = _saved(sequencer.rule_set), remembered_options(plan)
         head.position = sequencer.position
         head.sequence += 1
         self.state.write_head(head)

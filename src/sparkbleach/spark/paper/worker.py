@@ -19,8 +19,9 @@ from ...testing import reach
 from ..garbage import collect_garbage
 from ..lanes import spread_keys
 from ..replica import ReplicaFactory, commit, load_replica, open_store
+from ..rows import rows_to_frame
 from ..state_store import Delta, Head
-from .rows import Row, count_rows, message_rows, rows_to_frame, sort_rows
+from .rows import Row, count_rows, message_rows, sort_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,88 @@
+"""The report of a micro-batch: how lanes write it, and how it is read from the progress of a query."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ..control.outcome import Outcome
+from ..engine.engine import Engine
+
+#: under this name a query's progress has the report
+OBSERVATION = "sparkbleach"
+
+
+def write_report(engine: Engine, n_tuples: int, outcomes: Sequence[Outcome] = ()) -> str:
+    """Return the report of a lane as text.
+
+    Args:
+        engine: The engine of the lane after the micro-batch.
+        n_tuples: How many tuples the micro-batch had.
+        outcomes: What became of rule updates in it.
+    """
+    report = {**engine.report(), "tuples": n_tuples, "updates": [str(outcome) for outcome in outcomes]}
+    if engine.share is not None:
+        report["lanes"] = engine.share.placement.to_lists()
+    return json.dumps(report)
+
+
+def report_columns(n_lanes: int) -> list[Column]:
+    """Return what is observed of the rows that lanes send: the report of each lane."""
+    report = F.col("report")
+    if n_lanes == 1:
+        return [F.max(report).alias("report")]
+    return [F.max(F.when(F.col("lane") == lane, report)).alias(f"report_{lane}") for lane in range(n_lanes)]
+
+
+def read_reports(observed: Mapping[str, str | None]) -> dict[str, Any] | None:
+    """Return the reports that were observed of all lanes as one: what each has counted is added up."""
+    reports = [json.loads(text) for text in observed.values() if text]
+    if not reports:
+        return None
+    first: dict[str, Any] = reports[0]
+    if len(reports) == 1:
+        return first
+    for name in ("super_cells", "nbytes"):
+        first[name] = sum(report[name] for report in reports)
+    for name in ("violations", "repairs"):
+        first[name] = {rule: sum(report[name][rule] for report in reports) for rule in first[name]}
+    return first
+
+
+def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[str, Any] | None:
+    """Return what the lane reports in the progress of a query.
+
+    That is: the position and the version of the rule set, how many tuples the micro-batch had, violations and
+    repairs by rule, and what became of rule updates. Of several lanes: all together, and which has which
+    attributes.
+
+    Args:
+        progress: An element of `query.recentProgress`, or `query.lastProgress`.
+        observation: The name that was given to `clean`.
+
+    Returns:
+        None if the micro-batch had no rows.
+    """
+    observed = (progress["observedMetrics"] or {}).get(observation) or {}
+    return read_reports(observed if isinstance(observed, Mapping) else observed.asDict())
+
+
+def new_progress(query: StreamingQuery, last_batch: int) -> list[StreamingQueryProgress]:
+    """Return the progress of the micro-batches that have ended after one; cheap if it is a single one.
+
+    Args:
+        query: The query.
+        last_batch: The number of the last micro-batch that is known; -1 for none.
+    """
+    newest = query.lastProgress
+    if newest is None or newest.batchId <= last_batch:
+        return []
+    if newest.batchId == last_batch + 1:
+        return [newest]
+    return [batch for batch in query.recentProgress if batch.batchId > last_batch]
