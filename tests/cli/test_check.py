@@ -16,7 +16,7 @@ def test_a_trial_writes_nothing(run: Run, rules: Path, tmp_path: Path) -> None:
     result = run("check", "--rules", rules, "--input", tmp_path / "in.csv", "--id", "id")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == [
-        "6 rows: 1 cells would be repaired, 2 rows would be quarantined; nothing was written",
+        "6 rows: 1 cell would be repaired, 2 rows would be quarantined; nothing was written",
         "rule        violations       repairs",
         "zip_city             1             1",
         "some repairs:",
@@ -32,7 +32,11 @@ def test_a_trial_writes_nothing(run: Run, rules: Path, tmp_path: Path) -> None:
     ("options", "code", "message"),
     [
         ([], 0, "1 rule: well formed"),
-        (["--schema", "id INT, zip INT, city STRING"], 0, "1 rule: they fit the schema"),
+        (
+            ["--schema", "id INT, zip INT, city STRING"],
+            0,
+            "1 rule: no errors with this schema",
+        ),
         (["--schema", "id INT, zipp INT, city STRING"], 2, "unknown attribute 'zip'; did you mean 'zipp'?"),
         (["--input", "x.csv"], 2, "give --id"),
     ],

@@ -13,6 +13,7 @@ from ..rules.file import load_rules
 from . import options
 from .failure import reported_errors
 from .groups import grouped
+from .text import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +65,8 @@ def check(
         loaded = load_rules(rules)
         how = cleaning.arguments()
         if trial.input is None and parsing.schema is None:
-            typer.echo(f"{_count(loaded)}: well formed; give --schema or --input to check names and types")
+            n_rules = count(len(loaded), "rule")
+            typer.echo(f"{n_rules}: well formed; give --schema or --input to check names and types")
             return
         if trial.input is not None and trial.id is None:
             raise ConfigError("id: a trial needs the column with each tuple's unique id; give --id")
@@ -109,7 +111,7 @@ def _check_schema(
 
     parsed = parse_schema(schema)
     clean(session.createDataFrame([], parsed), rules, id=id or parsed.names[0], rule_updates=updates)
-    typer.echo(f"{_count(rules)}: they fit the schema")
+    typer.echo(f"{count(len(rules), 'rule')}: no errors with this schema")
     for rule in rules:
         typer.echo(f"  {rule}")
 
@@ -143,8 +145,8 @@ def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
         typer.echo("the input has no rows")
         return
     typer.echo(
-        f"{counted['rows']:,} rows: {counted['repairs']:,} cells would be repaired, "
-        f"{counted['quarantined']:,} rows would be quarantined; nothing was written"
+        f"{count(counted['rows'], 'row')}: {count(counted['repairs'], 'cell')} would be repaired, "
+        f"{count(counted['quarantined'], 'row')} would be quarantined; nothing was written"
     )
     report = read_reports(observation.get)
     if report:
@@ -161,7 +163,3 @@ def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
         typer.echo("reasons for the quarantine:")
     for row in reasons:
         typer.echo(f"  {row['count']:,} x {row[QUARANTINE]}")
-
-
-def _count(rules: Sequence[Rule]) -> str:
-    return "1 rule" if len(rules) == 1 else f"{len(rules)} rules"

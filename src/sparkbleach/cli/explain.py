@@ -13,6 +13,7 @@ from ..errors import ConfigError
 from ..kafka.topic import is_topic, parse_options
 from . import options
 from .failure import reported_errors
+from .text import count
 
 if TYPE_CHECKING:
     import duckdb
@@ -142,8 +143,7 @@ def in_words(row: dict[str, Any]) -> list[str]:
         lines.append(f"  the most frequent candidate won, with {row['confidence']:.0%} of the counts")
     if row["candidates"]:
         counts = ", ".join(f"{one['value']!r} {one['count']:,}" for one in row["candidates"])
-        groups = f"{row['groups']:,} {'group' if row['groups'] == 1 else 'groups'}"
-        lines.append(f"  candidates and their counts, from {groups}: {counts}")
+        lines.append(f"  candidates and their counts, from {count(row['groups'], 'group')}: {counts}")
     if row["overruled"]:
         lines.append(f"  overruled, because their constants say otherwise: {', '.join(row['overruled'])}")
     lines.append(

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ..spark.report import new_progress
 from ..spark.report import report as report_of
+from .text import count
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -91,7 +92,8 @@ class Progress:
     def line(self) -> str:
         """Return a line on the last micro-batch."""
         return (
-            f"batch {self._last_batch}: {self._batch_tuples:,} tuples in {_duration(self._batch_seconds)}, "
+            f"batch {self._last_batch}: {count(self._batch_tuples, 'tuple')} "
+            f"in {_duration(self._batch_seconds)}, "
             f"{_rate(self._batch_tuples, self._batch_seconds)}; {self.tuples:,} so far; "
             f"{sum(self.violations.values()):,} violations, {sum(self.repairs.values()):,} repairs"
         )
@@ -133,10 +135,10 @@ class Progress:
         if tuples == 0:
             typer.echo("nothing new to clean")
         else:
-            repaired = f"{writer.repairs:,} cells repaired, " if writer.audit else ""
+            repaired = f"{count(writer.repairs, 'cell')} repaired, " if writer.audit else ""
             typer.echo(
-                f"{tuples:,} tuples in {seconds:.1f} s ({_rate(tuples, seconds)}), {repaired}"
-                f"{writer.quarantined:,} rows in quarantine"
+                f"{count(tuples, 'tuple')} in {seconds:.1f} s ({_rate(tuples, seconds)}), {repaired}"
+                f"{count(writer.quarantined, 'row')} in quarantine"
             )
         echo_rules(self.violations, self.repairs)
         for name, place in [*writer.places(), ("checkpoint", checkpoint)]:
