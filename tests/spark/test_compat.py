@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,6 +42,14 @@ def test_private_members_of_the_context_are_where_they_were(name: str) -> None:
 def test_private_members_of_the_session_are_where_they_were(spark: SparkSession, name: str) -> None:
     """`hadoop.FileSystem` finds what it needs of `SparkSession`."""
     assert hasattr(spark, name), compat.moved(f"SparkSession.{name}")
+
+
+def test_all_that_is_private_is_collected() -> None:
+    """No other file of the package uses what is private of PySpark."""
+    private = re.compile(r"\b_(jvm|jsc|jdf|jsparkSession|gateway)\b|pyspark\.sql\.pandas|java_gateway|py4j")
+    package = Path(compat.__file__).parents[1]
+    users = {path.name for path in package.rglob("*.py") if private.search(path.read_text())}
+    assert users == {"compat.py", "hadoop.py"}
 
 
 def test_something_moved_is_named() -> None:
