@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .spark.clean import audit, clean
     from .spark.control import read_control
     from .spark.files.writer import Writer
+    from .spark.limits import Limits
     from .spark.report import report
     from .spark.settings import SPARK_SETTINGS
 
@@ -45,6 +46,7 @@ __all__ = [
     "Engine",
     "KafkaError",
     "LimitError",
+    "Limits",
     "PaperTopology",
     "Rule",
     "RuleController",
@@ -68,6 +70,7 @@ __all__ = [
 #: where the names are that need PySpark, which is imported with the first of them
 _ON_SPARK = {
     "SPARK_SETTINGS": ".spark.settings",
+    "Limits": ".spark.limits",
     "Writer": ".spark.files.writer",
     "audit": ".spark.clean",
     "clean": ".spark.clean",

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from sparkbleach.spark import clean_blobs
 from sparkbleach.spark import replica as replica_module
-from sparkbleach.spark import state_store as state_module
 from tests.support.streams import DDL
 
 
@@ -26,12 +24,8 @@ def stream(spark: SparkSession) -> Callable[..., DataFrame]:
 
 
 @pytest.fixture
-def new_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Begin each test as a new worker does, with chunks and parts so small that there are many."""
-    monkeypatch.setattr(clean_blobs, "_BLOBS_AT_ONCE", 2)
-    monkeypatch.setattr(state_module, "_CHUNK_BYTES", 256)
-    monkeypatch.setattr(replica_module, "_SNAPSHOT_BYTES_PER_BATCH", 600)
-    monkeypatch.setattr(replica_module, "_SNAPSHOT_BYTES_PER_DELTA_BYTE", 0)
+def new_worker() -> Iterator[None]:
+    """Begin each test with an empty cache, as a new worker does."""
     replica_module._cached.clear()
     yield
     replica_module._cached.clear()

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparkbleach.spark import garbage as garbage_module
+from sparkbleach import Limits
+from sparkbleach.spark.garbage import collect_garbage
+
+LIMITS = Limits(garbage_seconds_max=1e9)
 
 
 class Node:
@@ -28,29 +31,28 @@ def _thawed() -> Iterator[None]:
 
 def test_what_there_is_is_left_alone() -> None:
     """After a task a collection goes over nothing that was there before."""
-    garbage_module.collect_garbage()
+    collect_garbage(LIMITS)
     assert gc.get_freeze_count() > 1_000
     kept = Node()
-    garbage_module.collect_garbage()
+    collect_garbage(LIMITS)
     assert not any(one is kept for one in gc.get_objects())
 
 
 def test_garbage_of_a_task_is_freed_at_once() -> None:
     """What a task has left behind is gone when it has ended."""
-    garbage_module.collect_garbage()
+    collect_garbage(LIMITS)
     garbage = weakref.ref(Node())
-    garbage_module.collect_garbage()
+    collect_garbage(LIMITS)
     assert garbage() is None
 
 
-def test_what_was_kept_is_freed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_kept_is_freed_after_a_while() -> None:
     """What outlived a task and became garbage later is freed when the time has come, and not before."""
     kept = Node()
     garbage = weakref.ref(kept)
-    garbage_module.collect_garbage()
+    collect_garbage(LIMITS)
     del kept
-    garbage_module.collect_garbage()
+    collect_garbage(LIMITS)
     assert garbage() is not None
-    monkeypatch.setattr(garbage_module, "_all_collected_at", -garbage_module._SECONDS_MAX)
-    garbage_module.collect_garbage()
+    collect_garbage(Limits(garbage_seconds_max=0))
     assert garbage() is None

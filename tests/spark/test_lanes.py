@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from sparkbleach import (
     ConfigError,
+    Limits,
     RuleUpdate,
     SessionWarning,
     SparkbleachError,
@@ -199,7 +200,7 @@ def test_rules_change_in_all_lanes(
             window=WINDOW,
             control=read_control(spark, log),
             lanes=2,
-            snapshot_bytes=1_000,
+            limits=Limits(snapshot_bytes=1_000),
         )
         run_query(cleaned, tmp_path / "checkpoint", rows)
     outcomes = sorted(
@@ -256,7 +257,6 @@ def test_egress_waits_for_all_lanes() -> None:
         quarantine=False,
         control=False,
         unreadable=None,
-        snapshot_bytes=1,
         placement=Placement(((), ())),
         lane_cells=(("id",), ("id",)),
     )

@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import sparkbleach
-from sparkbleach import ConfigError, PaperTopology, RuleError, Window, clean, read_control
+from sparkbleach import ConfigError, Limits, PaperTopology, RuleError, Window, clean, read_control
 from tests.support.controlled_stream import FILE_TUPLES, TABLE, ControlledStream, same_times
 from tests.support.queries import by_id, run_query
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
@@ -81,7 +81,9 @@ def test_a_restart_goes_on_with_the_state(tmp_path: Path, stream: Callable[..., 
     def go_on(rules: list[Any], coordination: str = "dr") -> None:
         topology = PaperTopology(coordination=coordination)
         source = stream(tmp_path / "in")
-        cleaned = clean(source, rules, id="id", window=WINDOW, topology=topology, snapshot_bytes=1)
+        cleaned = clean(
+            source, rules, id="id", window=WINDOW, topology=topology, limits=Limits(snapshot_bytes=1)
+        )
         run_query(cleaned, tmp_path / "checkpoint", rows)
 
     go_on(RULES)

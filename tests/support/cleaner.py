@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sparkbleach import SPARK_SETTINGS, PaperTopology, Writer, clean, open_log, read_control
+from sparkbleach import SPARK_SETTINGS, Limits, PaperTopology, Writer, clean, open_log, read_control
 from tests.support.streams import DDL, RULES, WINDOW
 
 
@@ -60,7 +60,7 @@ def start(
         order_by="id",
         window=WINDOW,
         control=read_control(spark, log),
-        snapshot_bytes=20_000,
+        limits=Limits(snapshot_bytes=20_000),
         **options,
     )
     return (

@@ -19,11 +19,20 @@ from sparkbleach.spark.egress import egress
 from sparkbleach.spark.ingress import ingress
 from sparkbleach.spark.lane import MicroBatch
 from sparkbleach.spark.lanes import cells_by_lane
+from sparkbleach.spark.limits import Limits
 from sparkbleach.spark.plan import Plan
 from sparkbleach.spark.rows import IngressRow, LaneRow, rows_from_batch, rows_to_batch
 from tests.naive.reference import canonical
 from tests.support.cases import Case, count_rules
 from tests.support.store import Store
+
+#: so that a short stream has many chunks and parts
+SMALL = Limits(
+    blobs_decided_at_once=2,
+    snapshot_batch_bytes=600,
+    snapshot_bytes_per_delta_byte=0,
+    snapshot_chunk_bytes=256,
+)
 
 
 class LaneStream:
@@ -55,7 +64,7 @@ class LaneStream:
             quarantine=False,
             control=live,
             unreadable=None,
-            snapshot_bytes=self.random.choice([1, 1_000, 1 << 40]),
+            limits=replace(SMALL, snapshot_bytes=self.random.choice([1, 1_000, 1 << 40])),
             placement=place(count_rules(self.rules), n_lanes),
         )
         self.plan = self.new_plan()

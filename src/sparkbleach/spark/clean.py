@@ -37,6 +37,7 @@ from .files.quarantine import unreadable_column
 from .ingress import control_rows, ingress
 from .lane import Lane, static_lane
 from .lanes import Lanes, cells_by_lane, placement_of
+from .limits import DEFAULT_LIMITS, Limits
 from .paper.chain import chain
 from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, Plan
 from .report import OBSERVATION, report_columns
@@ -46,9 +47,6 @@ from .settings import check_session
 OrderBy = str | Column | Sequence[str | Column]
 
 TOPOLOGIES = ("fused", "paper")
-
-#: some five seconds of work to go through again after a restart
-_SNAPSHOT_BYTES = 64 << 20
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +67,7 @@ def clean(
     egress_partitions: int | None = None,
     lanes: Lanes = 1,
     observation: str | Observation = OBSERVATION,
-    snapshot_bytes: int = _SNAPSHOT_BYTES,
+    limits: Limits = DEFAULT_LIMITS,
     topology: str | PaperTopology = "fused",
 ) -> DataFrame:
     """Return the same rows, cleaned by the rules.
@@ -97,7 +95,7 @@ def clean(
             Or the attributes of each lane, such as `[["city"], ["rate", "day"]]`; one that several lanes
             have is split by hash, which takes a single rule.
         observation: Under which name a query's progress has the lane's report.
-        snapshot_bytes: The lane's state is written as a whole when it has read this much since the last time.
+        limits: How much is done at once.
         topology: `fused` (one lane has all rules and all state), or `paper` or a `PaperTopology` (detect
             workers and repair workers share the state; for streaming DataFrames).
 
@@ -143,7 +141,7 @@ def clean(
         quarantine=quarantine,
         control=control is not None,
         unreadable=unreadable if unreadable in df.columns else None,
-        snapshot_bytes=snapshot_bytes,
+        limits=limits,
         paper=paper,
         placement=placement,
         lane_cells=cells_by_lane(placement, checked, cells, (*plain, *order)),

@@ -18,11 +18,10 @@ from ..engine.engine import Engine
 from ..testing import reach
 from .blob import unpack
 from .events import Events
+from .limits import Limits
 from .repairs import pack_repairs
 
 ENGINE_THREADS = min(4, len(os.sched_getaffinity(0)))
-#: enough that the state of an attribute stays in the CPU cache, few enough that packing overlaps deciding
-_BLOBS_AT_ONCE = 4
 
 
 def clean_blobs(
@@ -30,6 +29,7 @@ def clean_blobs(
     blobs: Sequence[bytes | pa.Buffer],
     order_by: tuple[str, ...],
     events: Events,
+    limits: Limits,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[pa.Buffer | None]:
     """Clean the tuples in blobs, in order.
@@ -39,20 +39,23 @@ def clean_blobs(
         blobs: The cells.
         order_by: The columns to order tuples by; none to leave them in their order.
         events: What happens between tuples.
+        limits: How many blobs are decided at once.
         meanwhile: Is called once, while the engine decides on the first blobs.
 
     Yields:
         The repairs of each blob, None where there are none. Meanwhile the engine decides on later blobs.
     """
     with ThreadPoolExecutor(ENGINE_THREADS, "sparkbleach-blobs") as pool:
-        for repaired in _decided(engine, blobs, order_by, events, pool, meanwhile):
+        for repaired in _decided(engine, blobs, order_by, events, limits, pool, meanwhile):
             yield from pool.map(pack_repairs, repaired)
 
 
-def replay_blobs(engine: Engine, blobs: list[bytes], order_by: tuple[str, ...], events: Events) -> None:
+def replay_blobs(
+    engine: Engine, blobs: list[bytes], order_by: tuple[str, ...], events: Events, limits: Limits
+) -> None:
     """Have an engine process the tuples in blobs again; the arguments are those of `clean_blobs`."""
     with ThreadPoolExecutor(ENGINE_THREADS, "sparkbleach-blobs") as pool:
-        for _ in _decided(engine, blobs, order_by, events, pool):
+        for _ in _decided(engine, blobs, order_by, events, limits, pool):
             pass
 
 
@@ -61,6 +64,7 @@ def _decided(
     blobs: Sequence[bytes | pa.Buffer],
     order_by: tuple[str, ...],
     events: Events,
+    limits: Limits,
     pool: ThreadPoolExecutor,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[list[list[RepairedColumn]]]:
@@ -73,7 +77,7 @@ def _decided(
         return _clean(engine, batches, events)
 
     # Sorting needs all of them at once.
-    n_at_once = max(1, len(blobs)) if order_by else _BLOBS_AT_ONCE
+    n_at_once = max(1, len(blobs)) if order_by else limits.blobs_decided_at_once
     parts = [blobs[first : first + n_at_once] for first in range(0, len(blobs), n_at_once)]
     with ThreadPoolExecutor(1, "sparkbleach-decide") as ahead:
         decided = ahead.map(decide, parts)

@@ -53,7 +53,7 @@ def egress(plan: Plan) -> ArrowFunction:
                 f"egress: blob {number} came from {len(rows)} of {plan.n_lanes} lanes; "
                 "start the query again, and report it if that does not help"
             )
-        collect_garbage()
+        collect_garbage(plan.limits)
 
     return run
 

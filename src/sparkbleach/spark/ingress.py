@@ -14,11 +14,9 @@ from ..testing import reach
 from .blob import pack
 from .files.quarantine import reasons
 from .garbage import collect_garbage
+from .limits import Limits
 from .plan import QUARANTINE, ROW, Plan
 from .rows import IngressRow, rows_to_batch
-
-_BLOB_ROWS_MAX = 50_000
-_BLOB_BYTES_MAX = 32 << 20
 
 ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -35,7 +33,7 @@ def ingress(plan: Plan) -> ArrowFunction:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
         typed = (_typed(batch, fields) for batch in batches)
-        for sequence, rows in enumerate(_gather(typed)):
+        for sequence, rows in enumerate(_gather(typed, plan.limits)):
             cells, quarantined = _quarantine_rows(rows, plan) if plan.quarantine else (rows, None)
             packed: dict[tuple[str, ...], pa.Buffer] = {}  # lanes may get the same
             for lane, key in enumerate(plan.keys):
@@ -52,7 +50,7 @@ def ingress(plan: Plan) -> ArrowFunction:
                     pack([quarantined], small=False) if quarantined and lane == 0 else None,
                 )
                 yield rows_to_batch([sent])
-        collect_garbage()
+        collect_garbage(plan.limits)
 
     return run
 
@@ -73,15 +71,15 @@ def _typed(batch: pa.RecordBatch, fields: dict[str, pa.Field]) -> pa.RecordBatch
     return batch if batch.schema.types == schema.types else batch.cast(schema)
 
 
-def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def _gather(batches: Iterable[pa.RecordBatch], limits: Limits) -> Iterator[list[pa.RecordBatch]]:
     """Put Arrow batches together until they have the size of a blob."""
     rows: list[pa.RecordBatch] = []
     for batch in batches:
         if batch.num_rows == 0:
             continue
         rows.append(batch)
-        n_bytes = sum(part.nbytes for part in rows)
-        if sum(part.num_rows for part in rows) >= _BLOB_ROWS_MAX or n_bytes >= _BLOB_BYTES_MAX:
+        n_rows, n_bytes = sum(part.num_rows for part in rows), sum(part.nbytes for part in rows)
+        if n_rows >= limits.blob_rows_max or n_bytes >= limits.blob_bytes_max:
             yield rows
             rows = []
     if rows:

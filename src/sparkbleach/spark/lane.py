@@ -25,6 +25,7 @@ from .clean_blobs import ENGINE_THREADS, clean_blobs, replay_blobs
 from .events import Events, event_from_dict, event_to_dict
 from .garbage import collect_garbage
 from .ingress import ArrowFunction
+from .limits import Limits
 from .plan import Plan
 from .replica import ReplicaFactory, commit, load_replica, open_store
 from .report import write_report
@@ -40,24 +41,29 @@ if TYPE_CHECKING:
 class EngineReplica:
     """The engine of a lane as a replica: its state is in the state store."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, limits: Limits) -> None:
         self.engine = engine
+        self.limits = limits
 
     def replay(self, delta: Delta) -> None:
         """Process the delta of an earlier micro-batch again."""
         events = Events(self.engine, map(event_from_dict, delta.header["events"]))
         events.apply_due()  # also those of a micro-batch without tuples
-        replay_blobs(self.engine, delta.blobs, tuple(delta.header["order_by"]), events)
+        replay_blobs(self.engine, delta.blobs, tuple(delta.header["order_by"]), events, self.limits)
 
     def snapshot_parts(self) -> tuple[bytes, list[NDArray[Any]]]:
         """Return all state."""
         return self.engine.snapshot_parts()
 
 
-_ENGINES = ReplicaFactory(
-    lambda head: EngineReplica(_new_engine(head.initial, head.options)),
-    lambda header, arrays: EngineReplica(Engine.restore_parts(header, arrays, threads=ENGINE_THREADS)),
-)
+def engine_factory(limits: Limits) -> ReplicaFactory[EngineReplica]:
+    """Return what makes the engine of a lane."""
+    return ReplicaFactory(
+        lambda head: EngineReplica(_new_engine(head.initial, head.options), limits),
+        lambda header, arrays: EngineReplica(
+            Engine.restore_parts(header, arrays, threads=ENGINE_THREADS), limits
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ class MicroBatch:
         self._head = store.read_head() or Head(
             str(uuid.uuid4()), _initial(plan, lane), remembered_options(plan)
         )
-        self._cached = load_replica(store, self._head, _ENGINES)
+        self._cached = load_replica(store, self._head, engine_factory(plan.limits))
         self._engine = self._cached.replica.engine
         if plan.control:
             _prepare_for_updates()
@@ -118,8 +124,10 @@ class MicroBatch:
         Meanwhile the blobs are stored: they are large, and no part of the state until `commit`.
         """
         write_blobs = partial(self._store.write_blobs, self._head, self._cells)
-        order_by = self._plan.order_by
-        for repairs in clean_blobs(self._engine, self._cells, order_by, self._events, meanwhile=write_blobs):
+        plan = self._plan
+        for repairs in clean_blobs(
+            self._engine, self._cells, plan.order_by, self._events, plan.limits, meanwhile=write_blobs
+        ):
             self._n_undecided -= 1
             yield repairs
 
@@ -140,7 +148,7 @@ class MicroBatch:
         head.options = remembered_options(plan)
         events = [event_to_dict(event) for event in self._events.applied]
         delta = Delta({"order_by": list(plan.order_by), "events": events}, self._cells)
-        commit(self._store, head, self._cached, delta, plan.snapshot_bytes)
+        commit(self._store, head, self._cached, delta, plan.limits)
         self._committed = True
         outcomes = self._events.outcomes
         return Committed(outcomes, write_report(engine, n_tuples, outcomes))
@@ -181,7 +189,7 @@ class Lane(StatefulProcessor):
         # All lanes have the same outcomes.
         outcomes = [LaneRow(lane, control=one.to_json()) for one in committed.outcomes if lane == 0]
         yield rows_to_frame([*outcomes, LaneRow(lane, report=committed.report)])
-        collect_garbage()
+        collect_garbage(self.plan.limits)
 
     def close(self) -> None:
         """Do nothing: the engine stays in the cache."""
@@ -198,7 +206,7 @@ def static_lane(plan: Plan) -> ArrowFunction:
                 lane = plan.keys.index(blob.lane)
                 engine = _new_engine(_initial(plan, lane), remembered_options(plan))
                 events = Events(engine, plan.updates)
-            (repairs,) = clean_blobs(engine, [blob.cells], (), events)
+            (repairs,) = clean_blobs(engine, [blob.cells], (), events, plan.limits)
             yield rows_to_batch([_lane_row(plan, lane, number, blob, repairs)])
         if engine is not None:
             yield rows_to_batch([LaneRow(lane, report=write_report(engine, engine.position))])

@@ -1,4 +1,4 @@
-"""What the stages of a topology have to know: made once on the driver, carried to the workers."""
+"""The options of a cleaning as all stages need them: made once on the driver, sent to the workers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from ..paper.topology import PaperTopology
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate
 from .lanes import spread_keys
+from .limits import DEFAULT_LIMITS, Limits
 
 #: the column of a cleaned DataFrame that says what was changed in the row, and why
 REPAIRS = "_repairs"
-#: the column that says why a row was set aside
+#: the column that says why a row is quarantined
 QUARANTINE = "_quarantine"
 #: the column that says what became of a rule update; such a row has no data
 CONTROL = "_control"
-#: the column that says which row of its blob a row is that was set aside
+#: the column of quarantined rows that says which row of the blob each is
 ROW = "_row"
 #: the columns that a Column in `order_by` becomes on its way to the lane
 ORDER = "_order_{}"
@@ -32,19 +33,19 @@ class Plan:
     Attributes:
         schema: Of the rows, in Arrow's types.
         id: The id column.
-        rules: The rules in force at the start.
+        rules: The rules at the start.
         updates: Rule updates that take effect before the tuple at their position.
         order_by: The columns that say in which order the rows of a micro-batch come; none for source order.
         cells: The columns that go to the engine, in the order of the schema; those of `order_by` last.
-            With `quarantine` no rule reads a column of `order_by`: a row set aside keeps nothing else.
+            With `quarantine` no rule reads a column of `order_by`: a quarantined row keeps nothing else.
         window: The window; None for none.
         windowing: `bleach` or `basic`.
         repair: `class` or `vote`.
         audit: Whether the output has the column `_repairs`.
-        quarantine: Whether bad rows are set aside.
+        quarantine: Whether rows without an id or with unreadable text are quarantined.
         control: Whether control records are read, and the output has the column `_control`.
         unreadable: The column with the text of records that could not be read, if there is one.
-        snapshot_bytes: How many bytes of deltas make a snapshot worth its while, at least.
+        limits: How much is done at once.
         paper: How the work is spread in the paper's topology; None for the fused one.
         placement: Which lane has which attributes.
         lane_cells: By lane: which of the cells it gets; all if there is one lane.
@@ -63,19 +64,19 @@ class Plan:
     quarantine: bool
     control: bool
     unreadable: str | None
-    snapshot_bytes: int
+    limits: Limits = DEFAULT_LIMITS
     paper: PaperTopology | None = None
     placement: Placement = ONE_LANE
     lane_cells: tuple[tuple[str, ...], ...] = ()
 
     @property
     def readable(self) -> tuple[str, ...]:
-        """The columns that a rule which comes later may read."""
+        """The columns that a rule may read that is added later."""
         return tuple(name for name in self.cells if name in self.schema.names)
 
     @property
     def n_lanes(self) -> int:
-        """How many lanes there are."""
+        """The number of lanes."""
         return len(self.placement.lanes)
 
     @property
@@ -88,6 +89,6 @@ class Plan:
         return self.lane_cells[lane] if self.n_lanes > 1 else self.cells
 
     def carries(self, lane: int) -> bool:
-        """Tell whether a lane sends its cells on: those before it do not have all of them."""
+        """Return whether a lane sends its cells on: the lanes before it do not have all of them."""
         before = {name for earlier in range(lane) for name in self.cells_of(earlier)}
         return lane == 0 or not before.issuperset(self.cells_of(lane))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
+from .limits import Limits
 from .state_store import ChunkedSnapshot, Delta, Head, ReplicaStore, Saved
 
 #: not as text, which Spark would parse in each micro-batch
@@ -27,12 +28,6 @@ _KEY = (
     .add("part", IntegerType(), nullable=False)
 )
 _DATA = StructType().add("data", BinaryType(), nullable=False)
-
-#: of how many queries a worker caches all replicas
-_QUERIES_MAX = 8
-#: a micro-batch writes this much of a snapshot, or this multiple of its own delta if that is more
-_SNAPSHOT_BYTES_PER_BATCH = 1 << 19
-_SNAPSHOT_BYTES_PER_DELTA_BYTE = 4
 
 
 class Replica(Protocol):
@@ -119,7 +114,7 @@ def commit(
     head: Head,
     cached: CachedReplica[R],
     delta: Delta,
-    snapshot_bytes: int,
+    limits: Limits,
     n_replicas: int = 1,
 ) -> None:
     """Store what a replica has read in a micro-batch, and cache the replica in this worker.
@@ -129,25 +124,25 @@ def commit(
         head: Where the replica was before the micro-batch.
         cached: The replica, which has processed the delta.
         delta: What it has read; its blobs are already in the store.
-        snapshot_bytes: A snapshot begins after this many bytes of deltas, at the earliest.
+        limits: How much is written at once.
         n_replicas: How many replicas the query has.
     """
     state.write_delta(head, delta)
-    _write_snapshot(state, head, cached, sum(map(len, delta.blobs)), snapshot_bytes)
-    state.delete_some(head)
+    _write_snapshot(state, head, cached, sum(map(len, delta.blobs)), limits)
+    state.delete_some(head, limits.deletions_per_batch)
     state.write_head(head)
     cached.sequence, cached.token = head.sequence, head.token
     _cached[head.stream] = cached
-    while len(_cached) > _QUERIES_MAX * n_replicas:
+    while len(_cached) > limits.cached_queries_max * n_replicas:
         _cached.popitem(last=False)
 
 
 def _write_snapshot(
-    state: ReplicaStore, head: Head, cached: CachedReplica[Any], delta_bytes: int, least_bytes: int
+    state: ReplicaStore, head: Head, cached: CachedReplica[Any], delta_bytes: int, limits: Limits
 ) -> None:
     """Begin a snapshot when there are many bytes of deltas, and write some chunks of the current one."""
-    budget = max(_SNAPSHOT_BYTES_PER_BATCH, _SNAPSHOT_BYTES_PER_DELTA_BYTE * delta_bytes)
-    due = head.delta_bytes >= max(least_bytes, head.snapshot.bytes if head.snapshot else 0)
+    budget = max(limits.snapshot_batch_bytes, limits.snapshot_bytes_per_delta_byte * delta_bytes)
+    due = head.delta_bytes >= max(limits.snapshot_bytes, head.snapshot.bytes if head.snapshot else 0)
     if head.begun and not (cached.snapshot and cached.snapshot.begun == head.begun):
         # Another worker has begun it. Begin again, and write all of it: this worker may get no next task.
         head.garbage.append(head.begun)
@@ -159,7 +154,8 @@ def _write_snapshot(
             return
         head.begun = (head.sequence, 0)
         head.delta_bytes = 0
-        cached.snapshot = ChunkedSnapshot(head.sequence, *cached.replica.snapshot_parts())
+        header, arrays = cached.replica.snapshot_parts()
+        cached.snapshot = ChunkedSnapshot(head.sequence, header, arrays, limits.snapshot_chunk_bytes)
     snapshot = cached.snapshot
     assert snapshot is not None  # noqa: S101 -- what the lines above are for
     for chunk in snapshot.chunks:

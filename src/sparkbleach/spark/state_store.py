@@ -2,7 +2,7 @@
 
 The head says where the replica is. A delta is what it read in one micro-batch: a replica is
 deterministic, so a snapshot and the deltas after it rebuild it. Writing is spread: a snapshot is written in
-chunks over many micro-batches, and what it makes superfluous is deleted in the same way.
+chunks over many micro-batches, and the entries that it replaces are deleted in the same way.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ from ..testing import reach
 FORMAT_VERSION = 1
 _DELTA, _SNAPSHOT = "delta", "snapshot"
 _HEAD = ("head", 0, 0)
-_CHUNK_BYTES = 1 << 20
-#: how many superfluous entries a micro-batch deletes at most
-_DELETIONS_MAX = 32
 
 
 class Map(Protocol):
@@ -120,7 +117,7 @@ class ReplicaStore:
         self._entries = entries
 
     def read_head(self) -> Head | None:
-        """Return where the replica is; None if it has not begun.
+        """Return where the replica is; None if nothing was committed yet.
 
         Raises:
             SnapshotError: If another release wrote it.
@@ -200,9 +197,9 @@ class ReplicaStore:
         self._put((_SNAPSHOT, sequence, chunk), data)
         reach("state.snapshot")
 
-    def delete_some(self, head: Head) -> None:
-        """Delete some of what is not needed any more."""
-        left = _DELETIONS_MAX
+    def delete_some(self, head: Head, n_entries: int) -> None:
+        """Delete some entries that are not needed any more."""
+        left = n_entries
         while left > 0 and head.first_delta < head.first_kept:
             header = self._delta_header(head.first_delta)
             parts = len(header["parts"]) + 1 if header else 0
@@ -242,12 +239,13 @@ class ReplicaStore:
 
 
 class ChunkedSnapshot:
-    """A snapshot of a replica as it is now, to be written bit by bit while the replica goes on.
+    """A snapshot of a replica as it is now, to be written chunk by chunk while the replica goes on.
 
     Args:
-        sequence: The last delta that the replica has taken in.
+        sequence: The last delta that the replica has processed.
         header: Its header.
         arrays: Its arrays.
+        chunk_bytes: How many bytes a chunk has before compression.
 
     Attributes:
         n_chunks: How many chunks there are.
@@ -256,33 +254,35 @@ class ChunkedSnapshot:
         chunks: Those still to be written.
     """
 
-    def __init__(self, sequence: int, header: bytes, arrays: list[NDArray[Any]]) -> None:
+    def __init__(self, sequence: int, header: bytes, arrays: list[NDArray[Any]], chunk_bytes: int) -> None:
         shapes = [[np.lib.format.dtype_to_descr(array.dtype), list(array.shape)] for array in arrays]
         flat = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
-        self.n_chunks = 1 + sum(-(-data.size // _CHUNK_BYTES) for data in flat)
+        self.n_chunks = 1 + sum(-(-data.size // chunk_bytes) for data in flat)
         self.n_bytes = 0
         self.begun = (sequence, 0)
-        self.chunks = self._chunks(json.dumps({"arrays": shapes, "engine": header.decode()}).encode(), flat)
+        described = {"arrays": shapes, "chunk_bytes": chunk_bytes, "engine": header.decode()}
+        self.chunks = self._chunks(json.dumps(described).encode(), flat, chunk_bytes)
 
-    def _chunks(self, header: bytes, flat: list[NDArray[np.uint8]]) -> Iterator[bytes]:
+    def _chunks(self, header: bytes, flat: list[NDArray[np.uint8]], chunk_bytes: int) -> Iterator[bytes]:
         yield _checked(header)
         while flat:
             data = flat.pop(0)  # so that memory is freed as it is written
-            for first in range(0, data.size, _CHUNK_BYTES):
-                yield _checked(pa.compress(data[first : first + _CHUNK_BYTES], "lz4", asbytes=True))
+            for first in range(0, data.size, chunk_bytes):
+                yield _checked(pa.compress(data[first : first + chunk_bytes], "lz4", asbytes=True))
 
 
 def unchunked(header: bytes, chunks: list[bytes]) -> tuple[bytes, list[NDArray[Any]]]:
     """Return the parts that the chunks of a snapshot hold."""
     data = json.loads(header)
+    chunk_bytes = data["chunk_bytes"]
     arrays: list[NDArray[Any]] = []
     at = 0
     for descr, shape in data["arrays"]:
         dtype = np.lib.format.descr_to_dtype(_tuples(descr))
         array = np.empty(shape, dtype)
         flat = array.reshape(-1).view(np.uint8)
-        for first in range(0, flat.size, _CHUNK_BYTES):
-            part = flat[first : first + _CHUNK_BYTES]
+        for first in range(0, flat.size, chunk_bytes):
+            part = flat[first : first + chunk_bytes]
             part[:] = np.frombuffer(pa.decompress(chunks[at], part.size, "lz4"), np.uint8)
             at += 1
         arrays.append(array)

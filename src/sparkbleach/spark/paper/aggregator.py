@@ -59,7 +59,7 @@ class AggregatorOperator(StatefulProcessor):
             yield rows_to_frame([LaneRow(0, blob.number, blob.data, blob.rest, blob.quarantined, message)])
         outcomes = [LaneRow(0, control=row.note) for row in received.get(OUTCOME, ())]
         yield rows_to_frame([*outcomes, LaneRow(0, report=report)])
-        collect_garbage()
+        collect_garbage(self.plan.limits)
 
     def process(self, received: dict[str, list[Any]], blobs: list[Row]) -> tuple[list[pa.Buffer | None], str]:
         """Decide on the cells of a micro-batch; return the repairs of each blob, and the report."""

@@ -53,4 +53,4 @@ def stateful_operator(plan: Plan, stages: Stages, name: str) -> StatefulProcesso
     """Return a stage as a stateful operator; None for a router or the coordinator."""
     if name == AGGREGATOR:
         return AggregatorOperator(plan, stages)
-    return WorkerOperator(stages, name, plan.snapshot_bytes) if stages[name].has_state else None
+    return WorkerOperator(stages, name, plan.limits) if stages[name].has_state else None

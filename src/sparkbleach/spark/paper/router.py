@@ -33,7 +33,7 @@ def router_function(plan: Plan, stages: Stages, name: str) -> ArrowFunction:
             sent = _cut(plan, stages, mine) if name == INGRESS_ROUTER else _route(stages, name, mine)
             if sent:
                 yield rows_to_batch(sent)
-        collect_garbage()
+        collect_garbage(plan.limits)
 
     return run
 

@@ -86,7 +86,7 @@ class SequencerOperator(StatefulProcessor):
             yield rows_to_frame([row])
         ticks = [message_row(stage, tick) for stage, tick in clock_ticks(self.stages, done.clock)]
         yield rows_to_frame([*ticks, *_aggregator_rows(done, len(blobs))])
-        collect_garbage()
+        collect_garbage(self.plan.limits)
 
     def process(self, cells: Sequence[bytes], records: Sequence[ControlRecord] = ()) -> Sequenced:
         """Let control records take effect, count the tuples of a micro-batch, and store how far it is."""

@@ -18,6 +18,7 @@ from ...paper.worker import StatefulWorker
 from ...testing import reach
 from ..garbage import collect_garbage
 from ..lanes import spread_keys
+from ..limits import Limits
 from ..replica import ReplicaFactory, commit, load_replica, open_store
 from ..rows import rows_to_frame
 from ..state_store import Delta, Head
@@ -67,13 +68,13 @@ class WorkerOperator(StatefulProcessor):
     Args:
         stages: All stages.
         name: The name of this one.
-        snapshot_bytes: As in the plan.
+        limits: How much is done at once.
     """
 
-    def __init__(self, stages: Stages, name: str, snapshot_bytes: int) -> None:
+    def __init__(self, stages: Stages, name: str, limits: Limits) -> None:
         self.stages = stages
         self.stage = stages[name]
-        self.snapshot_bytes = snapshot_bytes
+        self.limits = limits
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
@@ -96,7 +97,7 @@ class WorkerOperator(StatefulProcessor):
             sent = self.process(spread_keys(self.stage.workers).index(key[0]), mine)
             if sent:
                 yield rows_to_frame(sent)
-        collect_garbage()
+        collect_garbage(self.limits)
 
     def process(self, number: int, rows: Sequence[Any]) -> list[Row]:
         """Have a worker take in its messages, and store them; return what it sends."""
@@ -114,7 +115,7 @@ class WorkerOperator(StatefulProcessor):
         header = {"envelopes": [[row.kind, row.attribute] for row in rows]}
         delta = Delta(header, [row.data for row in rows])
         self.state.write_blobs(head, delta.blobs)
-        commit(self.state, head, cached, delta, self.snapshot_bytes, self._n_replicas())
+        commit(self.state, head, cached, delta, self.limits, self._n_replicas())
         forwarded = [
             Row(self.stage.forwards[row.kind], number, row.kind, row.attribute, row.data)
             for row in rows
