@@ -12,11 +12,7 @@ REPAIRS = ("class", "vote")
 
 
 def check_count(option: str, count: int) -> int:
-    """Return a positive integer.
-
-    Raises:
-        ConfigError: If it is something else.
-    """
+    """Return a positive integer."""
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ConfigError(f"{option}: {count!r} must be a positive integer")
     return count
@@ -53,22 +49,14 @@ DEFAULT_WINDOW = Window.tuples(2_000_000, slide=1_000_000)
 
 
 def check_window(window: Window | None) -> Window | None:
-    """Return a window, or None.
-
-    Raises:
-        ConfigError: If it is something else.
-    """
+    """Return a window, or None."""
     if window is not None and not isinstance(window, Window):
         raise ConfigError(f"window: {window!r} is not a window; write Window.tuples(1000, slide=500) or None")
     return window
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
-    """Return `value` if it is one of the choices.
-
-    Raises:
-        ConfigError: If it is not.
-    """
+    """Return `value` if it is one of the choices."""
     if value not in choices:
         raise ConfigError(f"{option}: {value!r} is unknown; choose one of {', '.join(choices)}")
     return value

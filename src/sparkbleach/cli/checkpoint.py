@@ -19,26 +19,16 @@ _FILE = "sparkbleach.json"
 
 @dataclass(frozen=True)
 class Memory:
-    """What the runs of one stream have in common.
+    """What the runs of one stream have in common."""
 
-    Attributes:
-        schema: Of the rows; what was inferred once stays.
-        id: The id column.
-        output: The directory for clean rows.
-        output_format: Their format.
-        multiline: Whether a record of the input may go over several lines.
-        rules_target: Where rule updates come from, if anywhere.
-        topology: How the work is spread: which stages with state there are.
-        lanes: The attributes of each lane, so that none moves when rules change.
-    """
-
-    schema: StructType
-    id: str
-    output: str
-    output_format: str
-    multiline: bool
-    rules_target: str | None = None
-    topology: str = "fused"
+    schema: StructType  #: of the rows; what was inferred once stays
+    id: str  #: the id column
+    output: str  #: the directory for clean rows
+    output_format: str  #: their format
+    multiline: bool  #: whether a record of the input may go over several lines
+    rules_target: str | None = None  #: where rule updates come from, if anywhere
+    topology: str = "fused"  #: how the work is spread: which stages with state there are
+    #: the attributes of each lane, so that none moves when rules change
     lanes: list[list[str]] = field(default_factory=lambda: [[]])
 
     def check(self, checkpoint: str, **given: Any) -> None:
@@ -47,9 +37,6 @@ class Memory:
         Args:
             checkpoint: The directory.
             given: Options by name; of lanes the number.
-
-        Raises:
-            ConfigError: If one is not.
         """
         made = {**self.__dict__, "lanes": len(self.lanes)}
         check_options(
@@ -72,11 +59,7 @@ class Checkpoint:
         self._file_system = FileSystem(session, directory)
 
     def read(self) -> Memory | None:
-        """Return what an earlier run has left; None if there was none.
-
-        Raises:
-            ConfigError: If the directory is something else.
-        """
+        """Return what an earlier run has left; None if there was none."""
         if self._file_system.find(self._file) is None:
             self._check_foreign()
             return None
@@ -101,11 +84,7 @@ class Checkpoint:
 
 
 def check_output_is_new(session: SparkSession, directory: str, checkpoint: str) -> None:
-    """Check that a directory has no files of another stream, which a new one would replace.
-
-    Raises:
-        ConfigError: If it has.
-    """
+    """Check that a directory has no files of another stream, which a new one would replace."""
     file_system = FileSystem(session, directory)
     found = file_system.find(directory)
     if found and not found.is_directory:

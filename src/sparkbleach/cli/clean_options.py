@@ -93,11 +93,7 @@ class Output:
     ] = None
 
     def check_audit(self) -> None:
-        """Check that an audit is wanted or not.
-
-        Raises:
-            ConfigError: If both.
-        """
+        """Check that an audit is wanted or not."""
         if self.no_audit and self.audit is not None:
             raise ConfigError("audit: --no-audit does not go with --audit; leave one out")
 
@@ -173,11 +169,7 @@ class Spread:
 
     @cached_property
     def choice(self) -> str | PaperTopology:
-        """The topology as `clean` takes it.
-
-        Raises:
-            ConfigError: If an option of the paper's topology is given with the fused one, or is wrong.
-        """
+        """The topology as `clean` takes it."""
         names = ("detect_workers", "repair_workers", "coordination")
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.topology == "paper":

@@ -56,11 +56,7 @@ def explain(
 
 
 def read_audit(directory: Path, id: str) -> list[dict[str, Any]]:
-    """Return the audit rows of a tuple, by position and then as they were written.
-
-    Raises:
-        ConfigError: If there is no audit in the directory, or it cannot be read.
-    """
+    """Return the audit rows of a tuple, by position and then as they were written."""
     import duckdb
 
     if not directory.is_dir():
@@ -112,12 +108,7 @@ def _json_columns(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
 
 
 def read_audit_topic(address: str, id: str, kafka: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the audit rows of a tuple that a topic has, by position and then as they were written.
-
-    Raises:
-        ConfigError: If there is no such topic.
-        KafkaError: If the cluster cannot be reached.
-    """
+    """Return the audit rows of a tuple that a topic has, by position and then as they were written."""
     from ..kafka.client import check_exists, read
     from ..kafka.topic import Topic
 

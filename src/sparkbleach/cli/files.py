@@ -23,31 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileRoute:
-    """Files that are read, and directories that are written.
+    """Files that are read, and directories that are written."""
 
-    Attributes:
-        places: Where all is.
-        stream: The options of the input.
-        parsing: How files are read.
-        output_format: The format of clean rows, if it was given.
-        log: Where rule updates come from.
-    """
-
-    places: Places
-    stream: Stream
-    parsing: options.Parsing
-    output_format: str | None
-    log: RuleLog | None
+    places: Places  #: where all is
+    stream: Stream  #: the options of the input
+    parsing: options.Parsing  #: how files are read
+    output_format: str | None  #: the format of clean rows, if it was given
+    log: RuleLog | None  #: where rule updates come from
 
     @classmethod
     def from_options(
         cls, stream: Stream, parsing: options.Parsing, output: Output, control: Control
     ) -> FileRoute:
-        """Return the route that options name.
-
-        Raises:
-            ConfigError: If one of them is for topics, or a directory cannot be used.
-        """
+        """Return the route that options name."""
         for name, place in {"audit": output.audit, "quarantine": output.quarantine}.items():
             if place is not None and is_topic(place):
                 raise ConfigError(f"{name}: {place} is a topic, but the output is a path; give a path")
@@ -70,12 +58,7 @@ class FileRoute:
         return {}
 
     def open(self, session: SparkSession, id: str, memory: Memory | None) -> Opened:
-        """Open the files, after checking that they go on with what earlier runs have begun.
-
-        Raises:
-            ConfigError: If they do not, or an option is wrong.
-            SchemaError: If a file does not fit the schema.
-        """
+        """Open the files, after checking that they go on with what earlier runs have begun."""
         places = self.places
         source = self.parsing.open(
             session,
@@ -131,11 +114,7 @@ class Places:
         )
 
     def check(self) -> None:
-        """Check that directories are apart from each other and can be written.
-
-        Raises:
-            ConfigError: If not.
-        """
+        """Check that directories are apart from each other and can be written."""
         named = {
             "output": self.output,
             "checkpoint": self.checkpoint,
@@ -184,11 +163,7 @@ def _check_writable(name: str, path: str) -> None:
 
 
 def _check_output(source: Source, format: str) -> None:
-    """Check that a format can hold the columns.
-
-    Raises:
-        ConfigError: If it cannot.
-    """
+    """Check that a format can hold the columns."""
     if format != "csv":
         return
     for field in source.columns:

@@ -104,10 +104,6 @@ class Parsing:
             known: The schema of an earlier run, used if none is given.
             multiline: Whether an earlier run had records that go over several lines.
             may_be_empty: Whether there may be no files yet.
-
-        Raises:
-            ConfigError: If a column is missing, or there are no files.
-            SchemaError: If a file does not fit the schema.
         """
         from ..spark.files.schema import parse_schema
         from ..spark.files.source import open_source
@@ -177,12 +173,7 @@ class Cleaning:
     ] = None
 
     def arguments(self) -> dict[str, Any]:
-        """Return these options as arguments of `clean`.
-
-        Raises:
-            ConfigError: If the window is wrong.
-            RuleError: If a rule update is wrong.
-        """
+        """Return these options as arguments of `clean`."""
         return {
             "window": self._window(),
             "windowing": self.windowing,
@@ -203,11 +194,7 @@ class Cleaning:
 
 
 def refuse(why: str, **given: object) -> None:
-    """Check that options which make no sense here are not given.
-
-    Raises:
-        ConfigError: If one is.
-    """
+    """Check that options which make no sense here are not given."""
     for name, value in given.items():
         if value:
             raise ConfigError(f"{name.replace('_', ' ')}: --{name.replace('_', '-')} {why}; leave it out")

@@ -19,23 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Opened:
-    """A route in a session.
+    """A route in a session."""
 
-    Attributes:
-        stream: The dirty rows.
-        order_by: What says in which order the rows of a micro-batch come.
-        memory: What the next run needs to know.
-        make_writer: Makes the writer, and what it writes to; called after all checks.
-        egress_partitions: In how many partitions clean rows leave; Spark's default if None.
-        check: Is called before each micro-batch.
-    """
-
-    stream: DataFrame
-    order_by: str | list[Column]
-    memory: Memory
+    stream: DataFrame  #: the dirty rows
+    order_by: str | list[Column]  #: what says in which order the rows of a micro-batch come
+    memory: Memory  #: what the next run needs to know
+    #: makes the writer, and what it writes to; called after all checks
     make_writer: Callable[[], Writer | TopicWriter]
-    egress_partitions: int | None = None
-    check: Callable[[], None] = lambda: None
+    egress_partitions: int | None = None  #: in how many partitions clean rows leave; Spark's default if None
+    check: Callable[[], None] = lambda: None  #: is called before each micro-batch
 
 
 class Route(Protocol):
@@ -53,11 +45,7 @@ class Route(Protocol):
 
 
 def check_memory(checkpoint: str, memory: Memory | None, wanted: Memory, log: RuleLog | None) -> None:
-    """Check that a run continues the earlier runs of its checkpoint.
-
-    Raises:
-        ConfigError: If it does not.
-    """
+    """Check that a run continues the earlier runs of its checkpoint."""
     if memory is None:
         if log is not None and log.outcomes():
             raise ConfigError(

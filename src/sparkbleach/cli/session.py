@@ -30,11 +30,7 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 def check_java() -> None:
-    """Check that Java is there, in a version that Spark runs on.
-
-    Raises:
-        SparkbleachError: If there is none, or it is too old.
-    """
+    """Check that Java is there, in a version that Spark runs on."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None:
@@ -63,9 +59,6 @@ def spark_session(
         master: Where Spark runs; on all cores of this machine if neither this nor SPARK_MASTER says so.
         debug: Whether Spark writes to standard error instead.
         settings: Further settings of a new session.
-
-    Raises:
-        SparkbleachError: If there is no Java that Spark runs on, or Spark does not start.
     """
     running = SparkSession.getActiveSession()
     if running is not None:

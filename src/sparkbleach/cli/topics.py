@@ -26,37 +26,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TopicRoute:
-    """A topic that is read, and topics of one cluster that are written.
+    """A topic that is read, and topics of one cluster that are written."""
 
-    Attributes:
-        input: The topic with dirty records.
-        output: The topic for clean ones.
-        audit: The topic for the audit, if one is wanted.
-        quarantine: The topic for quarantined records.
-        checkpoint: The directory that remembers what is done.
-        log: Where rule updates come from.
-        schema: Names and types of the members of a value, or a file with them, if given.
-        records_per_batch: How many records a micro-batch takes, if given.
-    """
-
-    input: Topic
-    output: Topic
-    audit: Topic | None
-    quarantine: Topic
-    checkpoint: str
-    log: TopicLog | None
-    schema: str | None
-    records_per_batch: int | None
+    input: Topic  #: the topic with dirty records
+    output: Topic  #: the topic for clean ones
+    audit: Topic | None  #: the topic for the audit, if one is wanted
+    quarantine: Topic  #: the topic for quarantined records
+    checkpoint: str  #: the directory that remembers what is done
+    log: TopicLog | None  #: where rule updates come from
+    schema: str | None  #: names and types of the members of a value, or a file with them, if given
+    records_per_batch: int | None  #: how many records a micro-batch takes, if given
 
     @classmethod
     def from_options(
         cls, stream: Stream, parsing: options.Parsing, output: Output, control: Control
     ) -> TopicRoute:
-        """Return the topics that options name, or their defaults.
-
-        Raises:
-            ConfigError: If one of them is a path, or an option is for files.
-        """
+        """Return the topics that options name, or their defaults."""
         options.refuse(
             "is for files; records of a topic are JSON objects, in the order of partition and offset",
             input_format=parsing.input_format,
@@ -105,12 +90,7 @@ class TopicRoute:
         return {"spark.jars": spark_jars(lambda line: typer.echo(line, err=True))}
 
     def open(self, session: SparkSession, id: str, memory: Memory | None) -> Opened:
-        """Open the topic, after checking that it goes on with what earlier runs have begun.
-
-        Raises:
-            ConfigError: If it does not, or an option is wrong.
-            KafkaError: If the cluster cannot be reached.
-        """
+        """Open the topic, after checking that it goes on with what earlier runs have begun."""
         from ..kafka.source import RECORDS_PER_BATCH, read_topic, topic_order
         from ..spark.files.schema import parse_schema
 

@@ -20,17 +20,11 @@ from .rule_log import RuleLog, open_log
 
 @dataclass(frozen=True, slots=True)
 class RuleStatus:
-    """An active rule, and since when it is active.
+    """An active rule, and since when it is active."""
 
-    Attributes:
-        rule: The rule.
-        since: The position from which on it is active, in its mode.
-        version: The version of the rule set that it came with.
-    """
-
-    rule: Rule
-    since: int
-    version: int
+    rule: Rule  #: the rule
+    since: int  #: the position from which on it is active, in its mode
+    version: int  #: the version of the rule set that it came with
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,19 +19,12 @@ from .placement import Share
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What the constants in pattern tableaux say of the cells of an attribute in a batch.
+    """What the constants in pattern tableaux say of the cells of an attribute in a batch."""
 
-    Attributes:
-        winner: By tuple: which of `scalars` the cell must have, -1 for none.
-        scalars: All constants, those of earlier rules and rows first.
-        rules: The id of the rule of each of them.
-        matches: By constant and tuple: whether the row matches.
-    """
-
-    winner: NDArray[np.intp]
-    scalars: list[pa.Scalar]
-    rules: list[str]
-    matches: Mask
+    winner: NDArray[np.intp]  #: by tuple: which of `scalars` the cell must have, -1 for none
+    scalars: list[pa.Scalar]  #: all constants, those of earlier rules and rows first
+    rules: list[str]  #: the id of the rule of each of them
+    matches: Mask  #: by constant and tuple: whether the row matches
 
     def overruled(self, row: int) -> list[str]:
         """Return the rules whose constants for this tuple lost against a different one."""
@@ -46,17 +39,11 @@ class Constants:
 
 @dataclass(frozen=True, slots=True)
 class AppliedRules:
-    """What the rules of one attribute say of a batch.
+    """What the rules of one attribute say of a batch."""
 
-    Attributes:
-        rules: The rules, earlier ones first.
-        cells: Which of them apply to which cells, and the keys of the groups.
-        constants: What pattern tableaux say.
-    """
-
-    rules: list[ActiveRule]
-    cells: Cells
-    constants: Constants | None
+    rules: list[ActiveRule]  #: the rules, earlier ones first
+    cells: Cells  #: which of them apply to which cells, and the keys of the groups
+    constants: Constants | None  #: what pattern tableaux say
 
 
 class BatchColumns:

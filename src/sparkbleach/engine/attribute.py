@@ -198,11 +198,7 @@ class AttributeCleaners:
                 cleaner.replace(active)
 
     def load_state(self, saved: SavedAttribute, position: int) -> Attribute:
-        """Return a state as it was saved.
-
-        Raises:
-            SnapshotError: If its arrays are not those of one state.
-        """
+        """Return a state as it was saved."""
         kind = SoloAttribute if saved.arrays[0].size == 1 else HingedAttribute
         state = kind(self._mode, self._window, position)
         try:

@@ -51,25 +51,16 @@ def audit_schema(id_type: pa.DataType) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class RepairedColumn:
-    """The repairs of one attribute in a batch.
+    """The repairs of one attribute in a batch."""
 
-    Attributes:
-        attribute: Which.
-        version: The version of the rule set.
-        applied: Whether the cells change; otherwise these are repairs that shadow rules would make.
-        rows: The tuples whose cell changed, by their place in the batch.
-        positions: Their positions in the stream.
-        new: The new cells; with a dictionary, mostly.
-        why: The reasons: columns of the audit, but candidates in the attribute's type, and with
-            dictionaries where values repeat.
-    """
-
-    attribute: str
-    version: int
-    applied: bool
-    rows: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    new: pa.Array
+    attribute: str  #: which
+    version: int  #: the version of the rule set
+    applied: bool  #: whether the cells change; otherwise these are repairs that shadow rules would make
+    rows: NDArray[np.int64]  #: the tuples whose cell changed, by their place in the batch
+    positions: NDArray[np.int64]  #: their positions in the stream
+    new: pa.Array  #: the new cells; with a dictionary, mostly
+    #: the reasons: columns of the audit, but candidates in the attribute's type, and with dictionaries where
+    #: values repeat
     why: pa.RecordBatch
 
     def select(self, which: NDArray[np.intp], rows: NDArray[np.int64]) -> RepairedColumn:

@@ -14,12 +14,7 @@ from .encode import can_take
 
 
 def check_stream(schema: pa.Schema, rules: Iterable[RuleLike], id: str | None = None) -> ActiveRules:
-    """Check the schema, the rules and the id of a stream; return the rules. It gives no warning.
-
-    Raises:
-        RuleError: If a rule is wrong or does not fit the schema.
-        ConfigError: If the schema or the id is wrong, or the rules are not a list.
-    """
+    """Check the schema, the rules and the id of a stream; return the rules. It gives no warning."""
     if not isinstance(schema, pa.Schema):
         raise ConfigError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
     if isinstance(rules, str | Rule | Mapping) or not isinstance(rules, Iterable):
@@ -34,11 +29,7 @@ def check_stream(schema: pa.Schema, rules: Iterable[RuleLike], id: str | None = 
 
 
 def check_same_schema(batch: pa.RecordBatch, schema: pa.Schema, position: int) -> None:
-    """Check that a batch has exactly the columns of a schema, in their order.
-
-    Raises:
-        SchemaError: If it has not.
-    """
+    """Check that a batch has exactly the columns of a schema, in their order."""
     _check_type(batch, position)
     if batch.schema.names != schema.names or batch.schema.types != schema.types:
         raise SchemaError(
@@ -48,11 +39,7 @@ def check_same_schema(batch: pa.RecordBatch, schema: pa.Schema, position: int) -
 
 
 def check_columns(batch: pa.RecordBatch, schema: pa.Schema, read: Sequence[str], position: int) -> None:
-    """Check that a batch has the columns that are read, and none that the schema does not have.
-
-    Raises:
-        SchemaError: If it lacks one, or has another.
-    """
+    """Check that a batch has the columns that are read, and none that the schema does not have."""
     _check_type(batch, position)
     wrong = Counter(_plain_fields(batch.schema)) - Counter(_plain_fields(schema))
     if wrong:

@@ -24,13 +24,9 @@ _COST_OF_HASH = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which lane has which attributes; one that several lanes have is split over them.
+    """Which lane has which attributes; one that several lanes have is split over them."""
 
-    Attributes:
-        lanes: By lane: the names of its attributes, in their order.
-    """
-
-    lanes: tuple[tuple[str, ...], ...]
+    lanes: tuple[tuple[str, ...], ...]  #: by lane: the names of its attributes, in their order
 
     @classmethod
     def of(cls, lanes_of: Mapping[str, Sequence[int]], n_lanes: int) -> Placement:
@@ -105,15 +101,10 @@ ONE_LANE = Placement(((),))
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of the work that one lane does.
+    """The part of the work that one lane does."""
 
-    Attributes:
-        placement: What all lanes do.
-        lane: Which one it is.
-    """
-
-    placement: Placement
-    lane: int
+    placement: Placement  #: what all lanes do
+    lane: int  #: which one it is
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -126,9 +117,6 @@ class Share:
         Args:
             rule: The new rule.
             active: The rules before it.
-
-        Raises:
-            RuleError: If its attribute is split over lanes and has a rule.
         """
         n_rules = Counter(one.rhs for one in active)
         if self.placement.is_split(rule.rhs) and n_rules[rule.rhs]:

@@ -32,42 +32,25 @@ _HEAD = struct.Struct("<8sIIQ")  # magic, format version, CRC-32 and length of t
 
 @dataclass(frozen=True, slots=True)
 class SavedAttribute:
-    """The state of an attribute.
+    """The state of an attribute."""
 
-    Attributes:
-        name: Its name.
-        applied: Whether its repairs are made: False for the state with its shadow rules.
-        arrays: The arrays of its state.
-    """
-
-    name: str
-    applied: bool
-    arrays: list[NDArray[Any]]
+    name: str  #: its name
+    applied: bool  #: whether its repairs are made: False for the state with its shadow rules
+    arrays: list[NDArray[Any]]  #: the arrays of its state
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All state of an engine.
+    """All state of an engine."""
 
-    Attributes:
-        rules: The active rules, with the stream's schema and id attribute.
-        window: The window.
-        windowing: The windowing strategy.
-        repair: The repair algorithm.
-        position: Where the next tuple will be.
-        repairs: By rule: repairs so far.
-        attributes: The states of the attributes with rules.
-        share: The lane's part of the work; None for all of it.
-    """
-
-    rules: ActiveRules
-    window: Window | None
-    windowing: str
-    repair: str
-    position: int
-    repairs: dict[str, int]
-    attributes: list[SavedAttribute]
-    share: Share | None = None
+    rules: ActiveRules  #: the active rules, with the stream's schema and id attribute
+    window: Window | None  #: the window
+    windowing: str  #: the windowing strategy
+    repair: str  #: the repair algorithm
+    position: int  #: where the next tuple will be
+    repairs: dict[str, int]  #: by rule: repairs so far
+    attributes: list[SavedAttribute]  #: the states of the attributes with rules
+    share: Share | None = None  #: the lane's part of the work; None for all of it
 
 
 def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
@@ -92,11 +75,7 @@ def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
 
 
 def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
-    """Return the snapshot that a header and arrays are the parts of.
-
-    Raises:
-        SnapshotError: If they are not such parts, or of another format version.
-    """
+    """Return the snapshot that a header and arrays are the parts of."""
     try:
         read = json.loads(bytes(header))
         _check_version(read["format"])
@@ -137,11 +116,7 @@ def pack(header: bytes, arrays: Iterable[NDArray[Any]]) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[bytes, list[NDArray[Any]]]:
-    """Return the parts of the snapshot in these bytes.
-
-    Raises:
-        SnapshotError: If they are damaged, not a snapshot, or of another format version.
-    """
+    """Return the parts of the snapshot in these bytes."""
     if len(data) < _HEAD.size or data[: len(MAGIC)] != MAGIC:
         raise SnapshotError(
             "snapshot: these bytes are not a sparkbleach snapshot; give what snapshot() returned"

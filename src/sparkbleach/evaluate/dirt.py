@@ -43,27 +43,19 @@ OF_TUPLES = (Kind.duplicate, Kind.delay)
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """One error process.
+    """One error process."""
 
-    Attributes:
-        kind: What happens.
-        p: The probability for each cell (or tuple) that the other attributes allow.
-        attributes: The columns that are hit; none for duplicates and delays.
-        burst: If given, errors happen only from this position to before that one.
-        period: If given, errors happen only in a part of it: `(1000, 100)` is the first 100 of each 1,000.
-        where: If given, errors happen only where this SQL predicate on the clean tuple is true.
-        together: Whether all attributes of a tuple are hit, or none: correlated errors.
-        lag: How many tuples later duplicates and delayed tuples come, at most.
-    """
-
-    kind: Kind
-    p: float
-    attributes: tuple[str, ...] = ()
+    kind: Kind  #: what happens
+    p: float  #: the probability for each cell (or tuple) that the other attributes allow
+    attributes: tuple[str, ...] = ()  #: the columns that are hit; none for duplicates and delays
+    #: if given, errors happen only from this position to before that one
     burst: tuple[int, int] | None = None
+    #: if given, errors happen only in a part of it: `(1000, 100)` is the first 100 of each 1,000
     period: tuple[int, int] | None = None
+    #: if given, errors happen only where this SQL predicate on the clean tuple is true
     where: str | None = None
-    together: bool = False
-    lag: int = 100
+    together: bool = False  #: whether all attributes of a tuple are hit, or none: correlated errors
+    lag: int = 100  #: how many tuples later duplicates and delayed tuples come, at most
 
     def __post_init__(self) -> None:
         place = f"error {self.kind}"
@@ -85,11 +77,7 @@ class Error:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Error:
-        """Return the process that a mapping, such as an entry of a YAML file, describes.
-
-        Raises:
-            ConfigError: If it is wrong.
-        """
+        """Return the process that a mapping, such as an entry of a YAML file, describes."""
         if not isinstance(data, Mapping):
             raise ConfigError(f"error {data!r}: must be a mapping; give kind, p and attributes")
         known = [field.name for field in fields(cls)]
@@ -123,11 +111,7 @@ def _pair(value: Sequence[int] | None) -> tuple[int, int] | None:
 
 
 def load_errors(path: str | Path) -> list[Error]:
-    """Return the processes in a YAML file: a list under `errors`.
-
-    Raises:
-        ConfigError: If it cannot be read or is wrong.
-    """
+    """Return the processes in a YAML file: a list under `errors`."""
     try:
         data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeError, yaml.YAMLError) as error:

@@ -20,19 +20,12 @@ _BATCH_TUPLES = 50_000
 
 @dataclass(frozen=True)
 class EngineRun:
-    """The result of a run.
+    """The result of a run."""
 
-    Attributes:
-        cleaned: The clean stream.
-        seconds: How long the engine took, from Arrow batches to clean batches and their audit.
-        cpu_seconds: The CPU time of all threads in these seconds.
-        reports: The engine's report after each batch.
-    """
-
-    cleaned: pa.Table
-    seconds: float
-    cpu_seconds: float
-    reports: list[dict[str, Any]]
+    cleaned: pa.Table  #: the clean stream
+    seconds: float  #: how long the engine took, from Arrow batches to clean batches and their audit
+    cpu_seconds: float  #: the CPU time of all threads in these seconds
+    reports: list[dict[str, Any]]  #: the engine's report after each batch
 
     @property
     def tuples_per_s(self) -> float:

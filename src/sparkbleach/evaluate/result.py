@@ -16,43 +16,26 @@ import pyarrow.parquet as pq
 
 @dataclass(frozen=True)
 class Series:
-    """Points or bars of one kind.
+    """Points or bars of one kind."""
 
-    Attributes:
-        label: The label in the legend.
-        x: The positions; names of categories for bars.
-        y: The values.
-        style: `line`, `steps`, `dots` or `bars`.
-    """
-
-    label: str
-    x: Sequence[Any] | np.ndarray[Any, Any]
-    y: Sequence[float] | np.ndarray[Any, Any]
-    style: str = "line"
+    label: str  #: the label in the legend
+    x: Sequence[Any] | np.ndarray[Any, Any]  #: the positions; names of categories for bars
+    y: Sequence[float] | np.ndarray[Any, Any]  #: the values
+    style: str = "line"  #: `line`, `steps`, `dots` or `bars`
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A straight line for a number of the paper or an event.
+    """A straight line for a number of the paper or an event."""
 
-    Attributes:
-        axis: `x` (a vertical line at this x) or `y`.
-        at: The position on that axis.
-        label: The label in the legend.
-    """
-
-    axis: str
-    at: float
-    label: str
+    axis: str  #: `x` (a vertical line at this x) or `y`
+    at: float  #: the position on that axis
+    label: str  #: the label in the legend
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes.
-
-    Attributes:
-        y_floor: With `log_y`, a power of ten that stands for all smaller values, as its tick says.
-    """
+    """One pair of axes."""
 
     title: str
     x_label: str
@@ -64,6 +47,7 @@ class Panel:
     percent_y: bool = False
     y_max: float | None = None
     x_min: float | None = None
+    #: with `log_y`, a power of ten that stands for all smaller values, as its tick says
     y_floor: float | None = None
 
 
@@ -78,42 +62,26 @@ class Figure:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement that should be true, and what was measured.
+    """A statement that should be true, and what was measured."""
 
-    Attributes:
-        source: Where the statement comes from: `paper` or `goal`.
-        says: The statement.
-        measured: What was measured.
-        holds: Whether the statement is true here; None if that is unknown.
-    """
-
-    source: str
-    says: str
-    measured: str
-    holds: bool | None
+    source: str  #: where the statement comes from: `paper` or `goal`
+    says: str  #: the statement
+    measured: str  #: what was measured
+    holds: bool | None  #: whether the statement is true here; None if that is unknown
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of an experiment.
+    """The result of an experiment."""
 
-    Attributes:
-        title: The subject.
-        question: The question, for a reader who has not read the paper.
-        method: What was run, where, on which stream.
-        claims: The claims with what was measured.
-        figures: The figures.
-        tables: All numbers, by name: tables, or rows of one.
-        shown: Which of the tables the report shows; all if None.
-    """
-
-    title: str
-    question: str
-    method: str
-    claims: Sequence[Claim]
-    figures: Sequence[Figure]
+    title: str  #: the subject
+    question: str  #: the question, for a reader who has not read the paper
+    method: str  #: what was run, where, on which stream
+    claims: Sequence[Claim]  #: the claims with what was measured
+    figures: Sequence[Figure]  #: the figures
+    #: all numbers, by name: tables, or rows of one
     tables: Mapping[str, pa.Table | Sequence[Mapping[str, Any]]]
-    shown: Sequence[str] | None = None
+    shown: Sequence[str] | None = None  #: which of the tables the report shows; all if None
 
 
 def to_table(objects: Sequence[object], *names: str, **columns: Sequence[Any]) -> pa.Table:

@@ -28,23 +28,14 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A micro-batch that has ended.
+    """A micro-batch that has ended."""
 
-    Attributes:
-        started: When the micro-batch started, in seconds since the epoch.
-        seconds: How long it took.
-        first: The position of the first tuple.
-        end: The position after the last tuple.
-        report: What the lane reports; None if there is no lane.
-        clock: When tuples began to arrive at a steady rate; 0 if they did not.
-    """
-
-    started: float
-    seconds: float
-    first: int
-    end: int
-    report: dict[str, Any] | None
-    clock: float = 0.0
+    started: float  #: when the micro-batch started, in seconds since the epoch
+    seconds: float  #: how long it took
+    first: int  #: the position of the first tuple
+    end: int  #: the position after the last tuple
+    report: dict[str, Any] | None  #: what the lane reports; None if there is no lane
+    clock: float = 0.0  #: when tuples began to arrive at a steady rate; 0 if they did not
 
     @property
     def tuples(self) -> int:
@@ -85,25 +76,15 @@ class SparkRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """How tuples arrive at a steady rate, and which micro-batches are measured.
+    """How tuples arrive at a steady rate, and which micro-batches are measured."""
 
-    Attributes:
-        rate: Tuples per second.
-        backlog: How many tuples are there at the beginning.
-        first: The position from which on micro-batches count.
-        warm_up: How many of these are not measured.
-        n_batches: How many are measured, at least.
-        n_tuples: How many tuples arrive, at least, the backlog included.
-        trigger_s: How often a micro-batch begins; as often as possible if 0.
-    """
-
-    rate: int
-    backlog: int
-    first: int = 0
-    warm_up: int = 0
-    n_batches: int = 1
-    n_tuples: int = 0
-    trigger_s: float = 0.0
+    rate: int  #: tuples per second
+    backlog: int  #: how many tuples are there at the beginning
+    first: int = 0  #: the position from which on micro-batches count
+    warm_up: int = 0  #: how many of these are not measured
+    n_batches: int = 1  #: how many are measured, at least
+    n_tuples: int = 0  #: how many tuples arrive, at least, the backlog included
+    trigger_s: float = 0.0  #: how often a micro-batch begins; as often as possible if 0
 
     def measured(self, batches: Sequence[MicroBatch]) -> list[MicroBatch]:
         """Return the micro-batches that are measured: after the backlog and the warm-up."""

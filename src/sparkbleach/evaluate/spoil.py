@@ -35,23 +35,15 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Spoilt:
-    """A dirty stream, and the truth beside it, tuple by tuple.
+    """A dirty stream, and the truth beside it, tuple by tuple."""
 
-    Attributes:
-        dirty: The tuples as they arrive.
-        truth: The true tuples, in the same order.
-        errors: The error processes.
-        hits: By attribute: the number of the process that has changed a cell, from 1 on; 0 if none has.
-        origin: By tuple: the position in the clean stream.
-        moved: By tuple: the number of the process that has delayed or doubled it, from 1 on.
-    """
-
-    dirty: pa.Table
-    truth: pa.Table
-    errors: tuple[Error, ...]
+    dirty: pa.Table  #: the tuples as they arrive
+    truth: pa.Table  #: the true tuples, in the same order
+    errors: tuple[Error, ...]  #: the error processes
+    #: by attribute: the number of the process that has changed a cell, from 1 on; 0 if none has
     hits: dict[str, NDArray[np.int8]]
-    origin: Rows
-    moved: NDArray[np.int8]
+    origin: Rows  #: by tuple: the position in the clean stream
+    moved: NDArray[np.int8]  #: by tuple: the number of the process that has delayed or doubled it, from 1 on
 
     def log(self) -> pa.Table:
         """Return the change log: a row for each changed cell and each delayed or doubled tuple."""
@@ -96,9 +88,6 @@ def spoil(truth: pa.Table, errors: Sequence[Error], seed: int = 0, first: int = 
         errors: The error processes, in their order.
         seed: The seed of the random numbers.
         first: The position of the first of these tuples in the stream.
-
-    Raises:
-        ConfigError: If an error process does not fit the tuples.
     """
     check_errors(errors, truth.schema)
     truth = truth.combine_chunks()
@@ -136,11 +125,7 @@ def spoil(truth: pa.Table, errors: Sequence[Error], seed: int = 0, first: int = 
 
 
 def check_errors(errors: Sequence[Error], schema: pa.Schema) -> None:
-    """Check that error processes fit a schema.
-
-    Raises:
-        ConfigError: If one does not.
-    """
+    """Check that error processes fit a schema."""
     for error in errors:
         for name in error.attributes:
             place = f"error {error.kind}: attribute {name!r}"

@@ -50,19 +50,12 @@ WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What it took to clean all files of a source.
+    """What it took to clean all files of a source."""
 
-    Attributes:
-        tuples_per_s: The throughput without the first micro-batches.
-        messages: How many messages repair workers and coordinator sent.
-        super_cells: How many all lanes or repair workers hold together, at the end.
-        state_bytes: The size of the state stores in the checkpoint, at the end.
-    """
-
-    tuples_per_s: float
-    messages: int
-    super_cells: int
-    state_bytes: int
+    tuples_per_s: float  #: the throughput without the first micro-batches
+    messages: int  #: how many messages repair workers and coordinator sent
+    super_cells: int  #: how many all lanes or repair workers hold together, at the end
+    state_bytes: int  #: the size of the state stores in the checkpoint, at the end
 
 
 def clean_backlog(

@@ -49,10 +49,6 @@ def sales(
         scale_factor: 1 gives 2.88 million tuples and takes about a minute, once.
         n_tuples: How many tuples, from the first one; all if not given.
         columns: Which columns of store_sales and its dimensions; by default those of `sales.py`.
-
-    Raises:
-        ConfigError: If the scale factor is not positive.
-        SparkbleachError: If the generator is not installed.
     """
     if scale_factor <= 0:
         raise ConfigError(f"scale factor: {scale_factor} is not above 0; 1 gives 2.88 million tuples")
@@ -65,11 +61,7 @@ def sales(
 
 
 def generate(scale_factor: float, path: Path) -> None:
-    """Write the stream of a scale factor to a Parquet file.
-
-    Raises:
-        SparkbleachError: If the generator is not installed.
-    """
+    """Write the stream of a scale factor to a Parquet file."""
     extension = _extension()
     path.parent.mkdir(parents=True, exist_ok=True)
     # The database is a file, so that scale factors above the memory work.

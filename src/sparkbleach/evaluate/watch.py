@@ -16,19 +16,12 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A sample of CPU and memory.
+    """A sample of CPU and memory."""
 
-    Attributes:
-        at: Seconds since the epoch.
-        cores: How many cores these processes kept busy since the sample before.
-        others: How many cores all other processes of the machine kept busy meanwhile.
-        memory_mb: Resident memory of all processes; pages that they share count several times.
-    """
-
-    at: float
-    cores: float
-    others: float
-    memory_mb: float
+    at: float  #: seconds since the epoch
+    cores: float  #: how many cores these processes kept busy since the sample before
+    others: float  #: how many cores all other processes of the machine kept busy meanwhile
+    memory_mb: float  #: resident memory of all processes; pages that they share count several times
 
 
 class Watch:

@@ -72,12 +72,7 @@ class Broker:
         self.stop()
 
     def start(self) -> None:
-        """Start the broker, on its earlier port if it has run before, and return when it answers.
-
-        Raises:
-            DownloadError: If the jars are not in the cache and cannot be fetched.
-            KafkaError: If the broker does not start.
-        """
+        """Start the broker, on its earlier port if it has run before, and return when it answers."""
         jars = broker_jars(self._notify)
         self.directory.mkdir(parents=True, exist_ok=True)
         for attempt in range(1, _ATTEMPTS + 1):

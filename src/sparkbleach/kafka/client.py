@@ -53,11 +53,7 @@ def number_of_partitions(topic: Topic) -> int:
 
 
 def check_exists(topic: Topic) -> int:
-    """Return how many partitions a topic has.
-
-    Raises:
-        ConfigError: If the topic does not exist.
-    """
+    """Return how many partitions a topic has."""
     n = number_of_partitions(topic)
     if n == 0:
         raise ConfigError(f"{topic}: there is no such topic; create it, or correct the name")

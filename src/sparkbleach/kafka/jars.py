@@ -75,9 +75,6 @@ def connector_jars(notify: Callable[[str], None] = lambda _: None) -> list[Path]
 
     Args:
         notify: Gets a line that says what is fetched, and which version was chosen.
-
-    Raises:
-        DownloadError: If the jars are not in the cache and cannot be fetched.
     """
     wanted = version("pyspark")
     note = cache() / f"connector-for-{wanted}.txt"
@@ -107,9 +104,6 @@ def broker_jars(notify: Callable[[str], None] = lambda _: None) -> list[Path]:
 
     Args:
         notify: Gets a line when the jars are fetched.
-
-    Raises:
-        DownloadError: If the jars are not in the cache and cannot be fetched.
     """
     lines = [line.split() for line in _BROKER.read_text().splitlines() if not line.startswith("#")]
     artifacts = [(Artifact.parse(coordinates), checksum) for checksum, coordinates in lines]

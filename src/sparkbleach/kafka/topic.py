@@ -78,11 +78,7 @@ def is_topic(target: str) -> bool:
 
 
 def parse_options(texts: Iterable[str]) -> dict[str, str]:
-    """Return options that are written as `key=value`.
-
-    Raises:
-        ConfigError: If one is not.
-    """
+    """Return options that are written as `key=value`."""
     options = {}
     for text in texts:
         key, equals, value = text.partition("=")

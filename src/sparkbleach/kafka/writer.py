@@ -86,12 +86,7 @@ class TopicWriter:
         self._sizes = {topic.name: size(topic) for topic in self.topics}
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a micro-batch.
-
-        Raises:
-            ConfigError: If the rows do not come from a topic, or lack what an audit is made of.
-            KafkaError: If the cluster cannot be reached.
-        """
+        """Write a micro-batch."""
         if self._records is None or batch.columns != self._columns:
             self._check(batch)
             self._records, self._columns = self._record_column(batch), batch.columns
@@ -226,11 +221,7 @@ def _headers(values: Mapping[str, Column]) -> Column:
 
 
 def _check_distinct(topics: Sequence[Topic], read: Sequence[Topic]) -> None:
-    """Check that the written topics are on one cluster, and that no topic is used twice.
-
-    Raises:
-        ConfigError: If a check fails.
-    """
+    """Check that the written topics are on one cluster, and that no topic is used twice."""
     output = topics[0]
     seen = {(topic.servers, topic.name) for topic in read}
     for topic in topics:

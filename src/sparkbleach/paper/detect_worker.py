@@ -47,22 +47,14 @@ _PLAIN_FIELDS = attrgetter("value", "newest", "other", "in_graph", "hinged")
 
 @dataclass(slots=True)
 class History:
-    """What a detect worker knows of a group.
+    """What a detect worker knows of a group."""
 
-    Attributes:
-        value: The hash of the value of its newest cell.
-        newest: The pane of that cell.
-        other: The pane of the newest cell with any other value, -1 if there was none.
-        in_graph: Whether it has had a violation.
-        hinged: Whether one of its cells lies in other groups as well.
-        hinges: RW-hinge: by set of groups that a cell in the window lies in, the newest such cell's pane.
-    """
-
-    value: bytes
-    newest: int
-    other: int = -1
-    in_graph: bool = False
-    hinged: bool = False
+    value: bytes  #: the hash of the value of its newest cell
+    newest: int  #: the pane of that cell
+    other: int = -1  #: the pane of the newest cell with any other value, -1 if there was none
+    in_graph: bool = False  #: whether it has had a violation
+    hinged: bool = False  #: whether one of its cells lies in other groups as well
+    #: RW-hinge: by set of groups that a cell in the window lies in, the newest such cell's pane
     hinges: dict[bytes, int] = field(default_factory=dict)
 
 

@@ -30,19 +30,12 @@ from .worker import Saved, StatefulWorker
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Tuples of a micro-batch that are read by the same rules.
+    """Tuples of a micro-batch that are read by the same rules."""
 
-    Attributes:
-        batch: The tuples.
-        positions: Their positions in the stream.
-        rules: The rules.
-        applied: What the rules say of them, by attribute.
-    """
-
-    batch: pa.RecordBatch
-    positions: NDArray[np.int64]
-    rules: ActiveRules
-    applied: dict[str, AppliedRules]
+    batch: pa.RecordBatch  #: the tuples
+    positions: NDArray[np.int64]  #: their positions in the stream
+    rules: ActiveRules  #: the rules
+    applied: dict[str, AppliedRules]  #: what the rules say of them, by attribute
 
 
 class DistributedEngine:

@@ -36,15 +36,11 @@ _GRAPH = pa.schema([("group", pa.binary(KEY_BYTES))])
 
 @dataclass(slots=True)
 class LinkState:
-    """What a link worker knows of one attribute.
+    """What a link worker knows of one attribute."""
 
-    Attributes:
-        hinges: Of the worker's own cells, in the window or in the graph.
-        graph: All groups of the graph.
-    """
-
+    #: of the worker's own cells, in the window or in the graph
     hinges: Hinges = field(default_factory=Hinges)
-    graph: set[bytes] = field(default_factory=set)
+    graph: set[bytes] = field(default_factory=set)  #: all groups of the graph
 
 
 class LinkWorker(StatefulWorker[LinkState]):

@@ -117,37 +117,23 @@ class Envelope(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Tuples of a micro-batch between which no window slides and no rule goes.
+    """Tuples of a micro-batch between which no window slides and no rule goes."""
 
-    Attributes:
-        first: The position of its first tuple.
-        end: The position after its last.
-        deleted: Serial numbers of the rules that are deleted before its first tuple.
-        slides: Whether the window slides before its first tuple, after these deletions.
-        pane: The pane of its tuples.
-        start: The first pane of the window.
-    """
-
-    first: int
-    end: int
-    deleted: tuple[int, ...]
-    slides: bool
-    pane: int
-    start: int
+    first: int  #: the position of its first tuple
+    end: int  #: the position after its last
+    deleted: tuple[int, ...]  #: serial numbers of the rules that are deleted before its first tuple
+    slides: bool  #: whether the window slides before its first tuple, after these deletions
+    pane: int  #: the pane of its tuples
+    start: int  #: the first pane of the window
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The bounds of a micro-batch and the rules deleted in it: what every stage must know of it.
+    """The bounds of a micro-batch and the rules deleted in it: what every stage must know of it."""
 
-    Attributes:
-        first: The position of its first tuple.
-        end: The position after its last.
-        deletions: Position and serial number of the rules that are deleted, in their order.
-    """
-
-    first: int
-    end: int
+    first: int  #: the position of its first tuple
+    end: int  #: the position after its last
+    #: position and serial number of the rules that are deleted, in their order
     deletions: tuple[tuple[int, int], ...] = ()
 
     def to_batch(self) -> pa.RecordBatch:

@@ -47,25 +47,17 @@ END = "end"
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: its workers do the same, each with its own messages.
+    """A stage: its workers do the same, each with its own messages."""
 
-    Attributes:
-        name: One of the names above.
-        make: Returns a worker with no state.
-        sends: By kind of message: the stage that gets it.
-        has_state: Whether its workers have state. If not, any number of them may share the attributes.
-        workers: The number of workers.
-        forwards: By kind of message that a worker gets: the stage whose worker of the same number gets it
-            next.
-        counts: Returns the numbers of a worker that the report adds up.
-    """
-
-    name: str
-    make: Callable[[], Any]
-    sends: Mapping[str, str]
+    name: str  #: one of the names above
+    make: Callable[[], Any]  #: returns a worker with no state
+    sends: Mapping[str, str]  #: by kind of message: the stage that gets it
+    #: whether its workers have state. If not, any number of them may share the attributes.
     has_state: bool = False
-    workers: int = 1
+    workers: int = 1  #: the number of workers
+    #: by kind of message that a worker gets: the stage whose worker of the same number gets it next
     forwards: Mapping[str, str] = field(default_factory=dict)
+    #: returns the numbers of a worker that the report adds up
     counts: Callable[[Any], dict[str, int]] = lambda _: {}
 
 

@@ -22,15 +22,10 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ActiveRule:
-    """A rule in a rule set.
+    """A rule in a rule set."""
 
-    Attributes:
-        checked: The rule, checked against the schema of the stream.
-        serial: Its number among all rules ever added: the seed of its group keys.
-    """
-
-    checked: CheckedRule
-    serial: int
+    checked: CheckedRule  #: the rule, checked against the schema of the stream
+    serial: int  #: its number among all rules ever added: the seed of its group keys
 
     @property
     def rule(self) -> Rule:

@@ -30,19 +30,14 @@ _SUPPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class CheckedRule:
-    """A rule that fits a schema.
+    """A rule that fits a schema."""
 
-    Attributes:
-        rule: The rule.
-        condition: Its condition, if it has one.
-        wildcard_rows: LHS patterns of the tableau rows whose RHS is the wildcard (None in a pattern is the
-            wildcard, too); None if there is no tableau, and the rule is for every LHS value.
-        constant_rows: LHS pattern and RHS constant of the other rows.
-    """
-
-    rule: Rule
-    condition: Condition | None
+    rule: Rule  #: the rule
+    condition: Condition | None  #: its condition, if it has one
+    #: LHS patterns of the tableau rows whose RHS is the wildcard (None in a pattern is the wildcard, too);
+    #: None if there is no tableau, and the rule is for every LHS value
     wildcard_rows: tuple[tuple[pa.Scalar | None, ...], ...] | None
+    #: LHS pattern and RHS constant of the other rows
     constant_rows: tuple[tuple[tuple[pa.Scalar | None, ...], pa.Scalar], ...]
 
     @property
@@ -63,11 +58,7 @@ def columns_read(rules: Iterable[CheckedRule], schema: pa.Schema, id: str | None
 def check_rules(
     rules: Iterable[Rule], schema: pa.Schema, active: Collection[str] = ()
 ) -> tuple[CheckedRule, ...]:
-    """Check rules against a schema and against the ids of the rules that are active already.
-
-    Raises:
-        RuleError: If one of them does not fit; none is taken over then.
-    """
+    """Check rules against a schema and against the ids of the rules that are active already."""
     known = set(active)
     checked: list[CheckedRule] = []
     for rule in rules:
@@ -82,11 +73,7 @@ def check_rules(
 
 
 def check_not_id(rule: Rule, id: str | None) -> None:
-    """Check that a rule leaves the id of the tuples alone.
-
-    Raises:
-        RuleError: If it would change it.
-    """
+    """Check that a rule leaves the id of the tuples alone."""
     if rule.rhs == id:
         raise RuleError(
             f"rule {rule.id!r}, rhs: {rule.rhs!r} is the id of the tuples, which no rule may change; "

@@ -23,27 +23,18 @@ from .placed_error import near_matches
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A predicate that was checked against a schema.
+    """A predicate that was checked against a schema."""
 
-    Attributes:
-        sql: The predicate as it was written.
-        columns: The attributes that it reads.
-        not_null: These attributes, if it only says that each `IS NOT NULL`; otherwise None.
-        normal: The same text for two predicates that differ in spaces, brackets or the case of keywords only.
-    """
-
-    sql: str
-    columns: tuple[str, ...]
+    sql: str  #: the predicate as it was written
+    columns: tuple[str, ...]  #: the attributes that it reads
+    #: these attributes, if it only says that each `IS NOT NULL`; otherwise None
     not_null: tuple[str, ...] | None
+    #: the same text for two predicates that differ in spaces, brackets or the case of keywords only
     normal: str
 
     @classmethod
     def compile(cls, sql: str, schema: pa.Schema) -> Condition:
-        """Check a predicate and find out what it reads.
-
-        Raises:
-            ConditionError: If it is not one pure, boolean SQL expression over attributes of the schema.
-        """
+        """Check a predicate and find out what it reads."""
         sql = sql.strip()
         tree = parse(sql)
         columns: dict[str, None] = {}

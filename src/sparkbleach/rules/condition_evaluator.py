@@ -49,9 +49,6 @@ class ConditionEvaluator:
 
         FALSE, NULL and an error in a row (a cast that fails, say) all give False for that row and condition.
         Conditions that are the same share one array.
-
-        Raises:
-            SchemaError: If the batch has another schema, or holds text that is not valid UTF-8.
         """
         if not batch.schema.equals(self._schema) and not _same_types(batch.schema, self._schema):
             raise SchemaError(

@@ -30,11 +30,7 @@ _DECODERS: dict[str, Callable[[Any], object]] = {
 
 
 def check_tableau(tableau: object, lhs: Sequence[str]) -> tuple[tuple[object, ...], ...]:
-    """Return the rows of a tableau, each with one constant for each attribute.
-
-    Raises:
-        PlacedError: If it is something else.
-    """
+    """Return the rows of a tableau, each with one constant for each attribute."""
     if not _is_list(tableau):
         refuse("tableau", f"{tableau!r} is not a list of rows", "write a list of lists")
     rows = []

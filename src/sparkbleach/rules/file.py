@@ -46,11 +46,7 @@ def load_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
 
 
 def load_updates(path: str | os.PathLike[str]) -> list[RuleUpdate]:
-    """Read all rule updates of a file with a JSON object per line, or none.
-
-    Raises:
-        RuleError: If the file cannot be read or is wrong anywhere; the message names the file and the line.
-    """
+    """Read all rule updates of a file with a JSON object per line, or none."""
     updates = []
     for number, line in enumerate(_read_text(path).splitlines(), start=1):
         if not line.strip():

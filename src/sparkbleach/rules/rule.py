@@ -129,11 +129,7 @@ RuleLike = Rule | str | Mapping[str, Any]
 
 
 def as_rule(rule: RuleLike) -> Rule:
-    """Return a rule from any of the ways to write one.
-
-    Raises:
-        RuleError: If it is wrong.
-    """
+    """Return a rule from any of the ways to write one."""
     if isinstance(rule, str):
         return Rule.parse(rule)
     if isinstance(rule, Mapping):
@@ -144,11 +140,7 @@ def as_rule(rule: RuleLike) -> Rule:
 
 
 def read_fields(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """Check and decode what `Rule.to_dict` gives, or a user wrote in its form.
-
-    Raises:
-        PlacedError: If a key is unknown or missing, or a value is wrong.
-    """
+    """Check and decode what `Rule.to_dict` gives, or a user wrote in its form."""
     for key in mapping:
         if key not in KEYS:
             refuse("keys", f"unknown key {key!r}", near_matches(str(key), KEYS))

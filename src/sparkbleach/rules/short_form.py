@@ -16,11 +16,7 @@ _WHERE = re.compile(r"\s*where\b", re.IGNORECASE)
 
 
 def parse_short_form(text: str) -> tuple[str | None, list[str], str, str | None]:
-    """Split the short form into name, LHS, RHS and condition.
-
-    Raises:
-        PlacedError: If the text is not of this form.
-    """
+    """Split the short form into name, LHS, RHS and condition."""
     name, at = None, 0
     if match := _NAME.match(text):
         name, at = _unquote(match), match.end()

@@ -101,11 +101,7 @@ class RuleUpdate:
 
 
 def sort_updates(updates: Iterable[RuleUpdate | Mapping[str, Any]]) -> tuple[RuleUpdate, ...]:
-    """Return scripted updates by position; those at the same one in the order in which they were given.
-
-    Raises:
-        RuleError: If one of them is wrong or has no position.
-    """
+    """Return scripted updates by position; those at the same one in the order in which they were given."""
     checked = [
         update if isinstance(update, RuleUpdate) else RuleUpdate.from_dict(update) for update in updates
     ]
@@ -145,9 +141,6 @@ def check_readable(update: RuleUpdate, schema: pa.Schema, columns: Collection[st
         schema: The schema of the stream.
         columns: The columns that the rules get.
         id: The id column.
-
-    Raises:
-        RuleError: If it reads others, changes the id, or is wrong.
     """
     rule = update.rule
     if rule is None:

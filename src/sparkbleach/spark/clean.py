@@ -212,12 +212,7 @@ def placed(
     rule_updates: Iterable[RuleUpdate | Mapping[str, Any]] = (),
     lanes: Lanes = 1,
 ) -> Placement:
-    """Return which lane has which attributes if `clean` is called like this.
-
-    Raises:
-        RuleError: If a rule or a rule update is wrong or does not fit the schema.
-        ConfigError: If the lanes are wrong.
-    """
+    """Return which lane has which attributes if `clean` is called like this."""
     schema = arrow_schema(df.schema)
     _, n_rules = _check_rules(check_stream(schema, rules), sort_updates(rule_updates))
     return placement_of(lanes, n_rules, schema)

@@ -40,11 +40,7 @@ def moved(what: str) -> SparkbleachError:
 
 @cache
 def private(module: str, name: str) -> Any:
-    """Return a private function or class of PySpark.
-
-    Raises:
-        SparkbleachError: If it is no longer there.
-    """
+    """Return a private function or class of PySpark."""
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:

@@ -26,17 +26,11 @@ _VISIBLE = "[^_.]*"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file or a directory that was listed.
+    """A file or a directory that was listed."""
 
-    Attributes:
-        path: The whole path, with the scheme of its file system.
-        size: Of a file, in bytes.
-        is_directory: Whether this is a directory.
-    """
-
-    path: str
-    size: int
-    is_directory: bool = False
+    path: str  #: the whole path, with the scheme of its file system
+    size: int  #: of a file, in bytes
+    is_directory: bool = False  #: whether this is a directory
 
     @property
     def name(self) -> str:
@@ -158,11 +152,7 @@ class FileSystem:
 
 
 def read_part(session: SparkSession, file: Entry, n_bytes: int, *, at_end: bool = False) -> bytes:
-    """Return the beginning of a file, decompressed, or the end of it as it is.
-
-    Raises:
-        SchemaError: If it cannot be read.
-    """
+    """Return the beginning of a file, decompressed, or the end of it as it is."""
     try:
         file_system = FileSystem(session, file.path)
         if at_end:

@@ -68,15 +68,10 @@ def engine_factory(limits: Limits) -> ReplicaFactory[EngineReplica]:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What is known of a micro-batch when it is committed.
+    """What is known of a micro-batch when it is committed."""
 
-    Attributes:
-        outcomes: What became of its control records.
-        report: Its report.
-    """
-
-    outcomes: list[Outcome]
-    report: str
+    outcomes: list[Outcome]  #: what became of its control records
+    report: str  #: its report
 
 
 class MicroBatch:
@@ -91,9 +86,6 @@ class MicroBatch:
         lane: The number of the lane.
         cells: The cells of each blob.
         records: Control records; they take effect before the first tuple.
-
-    Raises:
-        ConfigError: If an option differs from the checkpoint's that must not change.
     """
 
     def __init__(
@@ -132,11 +124,7 @@ class MicroBatch:
             yield repairs
 
     def commit(self) -> Committed:
-        """Write the state after the micro-batch.
-
-        Raises:
-            RuntimeError: If not all tuples are cleaned yet.
-        """
+        """Write the state after the micro-batch."""
         if self._n_undecided:
             raise RuntimeError(
                 f"lane: {self._n_undecided} of {len(self._cells)} blobs are not decided; "

@@ -24,9 +24,6 @@ def placement_of(lanes: Lanes, n_rules: Mapping[str, int], schema: pa.Schema) ->
         lanes: How many lanes, or the attributes of each; those that are left out are placed by load.
         n_rules: By attribute: how many rules it has, at the most.
         schema: The schema of the stream.
-
-    Raises:
-        ConfigError: If that is wrong.
     """
     if isinstance(lanes, int):
         return place(n_rules, check_count("lanes", lanes))

@@ -28,45 +28,29 @@ ORDER = "_order_{}"
 
 @dataclass(frozen=True)
 class Plan:
-    """The options of a cleaning.
+    """The options of a cleaning."""
 
-    Attributes:
-        schema: Of the rows, in Arrow's types.
-        id: The id column.
-        rules: The rules at the start.
-        updates: Rule updates that take effect before the tuple at their position.
-        order_by: The columns that say in which order the rows of a micro-batch come; none for source order.
-        cells: The columns that go to the engine, in the order of the schema; those of `order_by` last.
-            With `quarantine` no rule reads a column of `order_by`: a quarantined row keeps nothing else.
-        window: The window; None for none.
-        windowing: `bleach` or `basic`.
-        repair: `class` or `vote`.
-        audit: Whether the output has the column `_repairs`.
-        quarantine: Whether rows without an id or with unreadable text are quarantined.
-        control: Whether control records are read, and the output has the column `_control`.
-        unreadable: The column with the text of records that could not be read, if there is one.
-        limits: How much is done at once.
-        paper: How the work is spread in the paper's topology; None for the fused one.
-        placement: Which lane has which attributes.
-        lane_cells: By lane: which of the cells it gets; all if there is one lane.
-    """
-
-    schema: pa.Schema
-    id: str
-    rules: tuple[Rule, ...]
-    updates: tuple[RuleUpdate, ...]
+    schema: pa.Schema  #: of the rows, in Arrow's types
+    id: str  #: the id column
+    rules: tuple[Rule, ...]  #: the rules at the start
+    updates: tuple[RuleUpdate, ...]  #: rule updates that take effect before the tuple at their position
+    #: the columns that say in which order the rows of a micro-batch come; none for source order
     order_by: tuple[str, ...]
+    #: the columns that go to the engine, in the order of the schema; those of `order_by` last. With
+    #: `quarantine` no rule reads a column of `order_by`: a quarantined row keeps nothing else.
     cells: tuple[str, ...]
-    window: Window | None
-    windowing: str
-    repair: str
-    audit: bool
-    quarantine: bool
-    control: bool
-    unreadable: str | None
-    limits: Limits = DEFAULT_LIMITS
+    window: Window | None  #: the window; None for none
+    windowing: str  #: `bleach` or `basic`
+    repair: str  #: `class` or `vote`
+    audit: bool  #: whether the output has the column `_repairs`
+    quarantine: bool  #: whether rows without an id or with unreadable text are quarantined
+    control: bool  #: whether control records are read, and the output has the column `_control`
+    unreadable: str | None  #: the column with the text of records that could not be read, if there is one
+    limits: Limits = DEFAULT_LIMITS  #: how much is done at once
+    #: how the work is spread in the paper's topology; None for the fused one
     paper: PaperTopology | None = None
-    placement: Placement = ONE_LANE
+    placement: Placement = ONE_LANE  #: which lane has which attributes
+    #: by lane: which of the cells it gets; all if there is one lane
     lane_cells: tuple[tuple[str, ...], ...] = ()
 
     @property

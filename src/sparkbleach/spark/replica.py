@@ -45,32 +45,20 @@ R = TypeVar("R", bound=Replica)
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFactory(Generic[R]):
-    """Makes replicas.
+    """Makes replicas."""
 
-    Attributes:
-        new: Returns a replica without state, from what the head says of the beginning.
-        restore: Returns a replica from the parts of its snapshot.
-    """
-
-    new: Callable[[Head], R]
-    restore: Callable[[bytes, list[NDArray[Any]]], R]
+    new: Callable[[Head], R]  #: returns a replica without state, from what the head says of the beginning
+    restore: Callable[[bytes, list[NDArray[Any]]], R]  #: returns a replica from the parts of its snapshot
 
 
 @dataclass(slots=True)
 class CachedReplica(Generic[R]):
-    """A replica in the memory of this Python worker.
+    """A replica in the memory of this Python worker."""
 
-    Attributes:
-        replica: The replica.
-        sequence: The last delta that it has processed.
-        token: Names its state.
-        snapshot: A snapshot of it that is being written.
-    """
-
-    replica: R
-    sequence: int
-    token: str
-    snapshot: ChunkedSnapshot | None = None
+    replica: R  #: the replica
+    sequence: int  #: the last delta that it has processed
+    token: str  #: names its state
+    snapshot: ChunkedSnapshot | None = None  #: a snapshot of it that is being written
 
 
 #: by stream, the most recently used last

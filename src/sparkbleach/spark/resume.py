@@ -44,9 +44,6 @@ def check_options(made: Mapping[str, Any], given: Mapping[str, Any], checkpoint:
         made: By name: the options that the checkpoint was made with.
         given: By name: the options that are given now.
         checkpoint: The directory, if it is known here.
-
-    Raises:
-        ConfigError: If it changes one.
     """
     place = f"the checkpoint {checkpoint}".rstrip()
     for option in dict.fromkeys([*made, *given]):
@@ -67,9 +64,6 @@ def resume(plan: Plan, head: Head, target: AcceptsRules, records: Iterable[Contr
         head: Where the stream is, and with which options it was there.
         target: What the events are applied to.
         records: Control records.
-
-    Raises:
-        ConfigError: If an option differs that must not change.
     """
     made = head.options
     check_options(made, remembered_options(plan))
@@ -118,11 +112,7 @@ def _rule_changes(plan: Plan, made: Mapping[str, Any], target: AcceptsRules) -> 
 
 
 def _adopt_placement(plan: Plan, engine: Engine, events: Events) -> None:
-    """Place attributes without a rule as they are given now.
-
-    Raises:
-        ConfigError: If those with a rule would have to move.
-    """
+    """Place attributes without a rule as they are given now."""
     if engine.share is None:
         return
     before = engine.share.placement

@@ -30,51 +30,29 @@ _TYPES = {
 
 
 class IngressRow(NamedTuple):
-    """What the ingress sends to a lane: a blob, or a control record.
+    """What the ingress sends to a lane: a blob, or a control record."""
 
-    Attributes:
-        lane: The key of the lane.
-        partition: The partition of the source that the rows of the blob come from.
-        sequence: The place of the blob in its partition.
-        cells: The columns that rules of the lane read.
-        rest: The columns that no rule reads.
-        quarantined: The quarantined rows.
-        number: The number of the control record.
-        control: The text of the control record.
-    """
-
-    lane: int
-    partition: int = 0
-    sequence: int = 0
-    cells: Blob = None
-    rest: Blob = None
-    quarantined: Blob = None
-    number: Text = None
-    control: Text = None
+    lane: int  #: the key of the lane
+    partition: int = 0  #: the partition of the source that the rows of the blob come from
+    sequence: int = 0  #: the place of the blob in its partition
+    cells: Blob = None  #: the columns that rules of the lane read
+    rest: Blob = None  #: the columns that no rule reads
+    quarantined: Blob = None  #: the quarantined rows
+    number: Text = None  #: the number of the control record
+    control: Text = None  #: the text of the control record
 
 
 class LaneRow(NamedTuple):
-    """What a lane sends to the egress: a blob with its repairs, an outcome, or the report.
+    """What a lane sends to the egress: a blob with its repairs, an outcome, or the report."""
 
-    Attributes:
-        lane: The number of the lane.
-        number: The place of the blob in its micro-batch.
-        cells: As they came from the ingress, if this lane sends them on.
-        rest: As it came from the ingress.
-        quarantined: As they came from the ingress.
-        repairs: What is to be changed in the cells.
-        control: What became of a control record.
-        report: The report of the micro-batch.
-    """
-
-    lane: int
-    number: int = 0
-    cells: Blob = None
-    rest: Blob = None
-    quarantined: Blob = None
-    repairs: Blob = None
-    control: Text = None
-    report: Text = None
+    lane: int  #: the number of the lane
+    number: int = 0  #: the place of the blob in its micro-batch
+    cells: Blob = None  #: as they came from the ingress, if this lane sends them on
+    rest: Blob = None  #: as it came from the ingress
+    quarantined: Blob = None  #: as they came from the ingress
+    repairs: Blob = None  #: what is to be changed in the cells
+    control: Text = None  #: what became of a control record
+    report: Text = None  #: the report of the micro-batch
 
 
 R = TypeVar("R", bound=NamedTuple)

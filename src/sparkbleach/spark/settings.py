@@ -52,9 +52,6 @@ def check_session(df: DataFrame, n_lanes: int | None) -> None:
     Args:
         df: The DataFrame.
         n_lanes: How many lanes there are; None in the paper's topology, which works with any number.
-
-    Raises:
-        ConfigError: If a setting that is needed is missing.
     """
     _check_python(df)
     if not df.isStreaming:

@@ -41,65 +41,40 @@ class Map(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A snapshot in the store.
+    """A snapshot in the store."""
 
-    Attributes:
-        sequence: The last delta that it includes.
-        chunks: How many chunks it has.
-        bytes: How many bytes.
-    """
-
-    sequence: int
-    chunks: int
-    bytes: int
+    sequence: int  #: the last delta that it includes
+    chunks: int  #: how many chunks it has
+    bytes: int  #: how many bytes
 
 
 @dataclass(slots=True)
 class Head:
-    """Where a replica is.
+    """Where a replica is."""
 
-    Attributes:
-        stream: Names the stream, for good.
-        sequence: The number of the last delta.
-        token: Names the state after it: a replica with this token has exactly this state.
-        position: Where the next tuple will be.
-        initial: What the replica began with: for a lane, the schema and the rules.
-        options: The options and rules given when the replica last ran.
-        snapshot: The newest whole snapshot, if there is one.
-        begun: The sequence number and the chunks so far of one that is being written.
-        delta_bytes: The bytes of the deltas after the newest snapshot, begun or whole.
-        first_delta: The oldest delta that is still there.
-        first_kept: The oldest delta that is still needed; those before it are being deleted.
-        garbage: Snapshots that are being deleted: sequence number and chunks left.
-    """
-
-    stream: str
-    initial: dict[str, Any]
-    options: dict[str, Any]
-    sequence: int = 0
-    token: str = ""
-    position: int = 0
-    snapshot: Saved | None = None
+    stream: str  #: names the stream, for good
+    initial: dict[str, Any]  #: what the replica began with: for a lane, the schema and the rules
+    options: dict[str, Any]  #: the options and rules given when the replica last ran
+    sequence: int = 0  #: the number of the last delta
+    token: str = ""  #: names the state after it: a replica with this token has exactly this state
+    position: int = 0  #: where the next tuple will be
+    snapshot: Saved | None = None  #: the newest whole snapshot, if there is one
+    #: the sequence number and the chunks so far of one that is being written
     begun: tuple[int, int] | None = None
-    delta_bytes: int = 0
-    first_delta: int = 1
-    first_kept: int = 1
+    delta_bytes: int = 0  #: the bytes of the deltas after the newest snapshot, begun or whole
+    first_delta: int = 1  #: the oldest delta that is still there
+    first_kept: int = 1  #: the oldest delta that is still needed; those before it are being deleted
+    #: snapshots that are being deleted: sequence number and chunks left
     garbage: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What a replica read in one micro-batch.
+    """What a replica read in one micro-batch."""
 
-    Attributes:
-        header: What the replica must know about the blobs, as JSON values.
-        blobs: The data.
-        token: Names the state after it.
-    """
-
-    header: dict[str, Any]
-    blobs: list[bytes]
-    token: str = field(default_factory=lambda: str(uuid.uuid4()))
+    header: dict[str, Any]  #: what the replica must know about the blobs, as JSON values
+    blobs: list[bytes]  #: the data
+    token: str = field(default_factory=lambda: str(uuid.uuid4()))  #: names the state after it
 
 
 class ReplicaStore:
@@ -117,11 +92,7 @@ class ReplicaStore:
         self._entries = entries
 
     def read_head(self) -> Head | None:
-        """Return where the replica is; None if nothing was committed yet.
-
-        Raises:
-            SnapshotError: If another release wrote it.
-        """
+        """Return where the replica is; None if nothing was committed yet."""
         value = self._get(_HEAD)
         if value is None:
             return None
@@ -166,11 +137,7 @@ class ReplicaStore:
         return str(header["token"]) if header else None
 
     def read_delta(self, sequence: int) -> Delta:
-        """Return a delta.
-
-        Raises:
-            SnapshotError: If it is not there.
-        """
+        """Return a delta."""
         header = self._delta_header(sequence)
         parts = range(1, len(header["parts"]) + 1) if header else ()
         blobs = [blob for part in parts if (blob := self._get((_DELTA, sequence, part))) is not None]
@@ -184,11 +151,7 @@ class ReplicaStore:
         return Delta(header, blobs, token)
 
     def read_snapshot(self, saved: Saved) -> tuple[bytes, list[NDArray[Any]]]:
-        """Return the parts of a snapshot.
-
-        Raises:
-            SnapshotError: If a chunk is missing or damaged.
-        """
+        """Return the parts of a snapshot."""
         header, *chunks = (self._chunk(saved.sequence, chunk) for chunk in range(saved.chunks))
         return unchunked(header, chunks)
 

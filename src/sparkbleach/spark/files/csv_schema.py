@@ -28,9 +28,6 @@ def check_csv(
         files: The files.
         schema: The schema that they must have; None to infer it.
         multiline: Whether quoted cells may have line breaks.
-
-    Raises:
-        SchemaError: If a header does not fit, or a file is not UTF-8 or has a quote that is not closed.
     """
     expected = schema.names if schema else None
     origin = "the schema"
@@ -103,11 +100,7 @@ def _infer(session: SparkSession, paths: list[str], names: Sequence[str], multil
 
 
 def _check_lines(session: SparkSession, paths: list[str], multiline: bool) -> None:
-    """Check for what Spark would silently read as something else.
-
-    Raises:
-        SchemaError: If a file is not UTF-8, or has a line break in a cell though it must not.
-    """
+    """Check for what Spark would silently read as something else."""
     line = F.col("value")
     foreign = ~F.is_valid_utf8(line)
     n_quotes = F.length(F.regexp_replace(line, '[^"]', ""))

@@ -45,11 +45,7 @@ def read_options(format: str, multiline: bool) -> dict[str, Any]:
 
 
 def guess_format(path: str, files: Sequence[Entry]) -> str:
-    """Return the format that the names of files have in common.
-
-    Raises:
-        ConfigError: If a name has no known ending, or the names have several.
-    """
+    """Return the format that the names of files have in common."""
     formats: dict[str, Entry] = {}
     for file in files:
         name = file.name.lower()

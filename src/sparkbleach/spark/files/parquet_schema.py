@@ -38,12 +38,7 @@ _TIMES = (TimestampType, TimestampNTZType)
 
 
 def check_parquet(session: SparkSession, files: Sequence[Entry], schema: StructType | None) -> StructType:
-    """Return a schema, that of the first file if none is given, after checking that all files fit.
-
-    Raises:
-        SchemaError: If a file does not fit, or is not a whole Parquet file.
-        ConfigError: If there is neither a schema nor a file.
-    """
+    """Return a schema, that of the first file if none is given, after checking that all files fit."""
     origin = "the schema"
     for file in files:
         found = {field.name: _spark_type(file, field) for field in _footer(session, file)}

@@ -21,12 +21,7 @@ from .quarantine import unreadable_column
 def check_schema(
     session: SparkSession, files: Sequence[Entry], format: str, schema: StructType | None, multiline: bool
 ) -> StructType:
-    """Return the schema of files, inferred if none is given, after checking that each file fits.
-
-    Raises:
-        ConfigError: If there is neither a schema nor a file.
-        SchemaError: If a file does not fit, or a name is there twice.
-    """
+    """Return the schema of files, inferred if none is given, after checking that each file fits."""
     if format == "csv":
         schema = check_csv(session, files, schema, multiline)
     elif format == "parquet":
@@ -42,11 +37,7 @@ def check_schema(
 
 
 def parse_schema(text: str) -> StructType:
-    """Return the schema that a text such as `id INT, city STRING`, or a file with one, says.
-
-    Raises:
-        ConfigError: If it says none.
-    """
+    """Return the schema that a text such as `id INT, city STRING`, or a file with one, says."""
     if os.path.isfile(text):
         try:
             with open(text, encoding="utf-8-sig") as file:

@@ -26,23 +26,14 @@ _BYTES_PER_BATCH = 256 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Files that fit a schema.
+    """Files that fit a schema."""
 
-    Attributes:
-        session: The session to read them with.
-        path: A file, a directory or a glob.
-        format: `csv`, `json` or `parquet`.
-        columns: The columns of the files.
-        files: The files that exist at the start.
-        multiline: Whether a record may go over several lines.
-    """
-
-    session: SparkSession
-    path: str
-    format: str
-    columns: StructType
-    files: tuple[Entry, ...]
-    multiline: bool = False
+    session: SparkSession  #: the session to read them with
+    path: str  #: a file, a directory or a glob
+    format: str  #: `csv`, `json` or `parquet`
+    columns: StructType  #: the columns of the files
+    files: tuple[Entry, ...]  #: the files that exist at the start
+    multiline: bool = False  #: whether a record may go over several lines
     _checked: set[str] = dataclasses.field(default_factory=set)
 
     @property
@@ -86,9 +77,6 @@ class Source:
         """Check Parquet files that have come since the last call.
 
         Spark reads a column that a Parquet file lacks as nulls; all other problems it reports itself.
-
-        Raises:
-            SchemaError: If a file does not fit the schema.
         """
         if self.format != "parquet":
             return
@@ -117,10 +105,6 @@ def open_source(
         schema: Of the rows; inferred if not given, which reads everything.
         multiline: Whether quoted CSV cells may have line breaks, and JSON files are whole documents.
         may_be_empty: Whether there may be no files yet.
-
-    Raises:
-        ConfigError: If there are no files, or files of no known format.
-        SchemaError: If a file does not fit the schema, or the others.
     """
     files = _list_files(session, path)
     if not files and not may_be_empty:

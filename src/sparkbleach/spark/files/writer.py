@@ -68,11 +68,7 @@ class Writer:
         self.outcomes: list[Outcome] = []
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a micro-batch.
-
-        Raises:
-            ConfigError: If there are rows or columns that no directory was given for.
-        """
+        """Write a micro-batch."""
         if QUARANTINE in batch.columns and self.quarantine is None:
             raise ConfigError(
                 f"Writer: the rows have the column {QUARANTINE}, but no directory for quarantined rows; "
@@ -133,11 +129,7 @@ class Writer:
     def _publish(
         self, rows: DataFrame, directory: str | None, format: str, batch_id: int, n_rows: int
     ) -> None:
-        """Have a directory hold exactly these rows of a batch.
-
-        Raises:
-            SparkbleachError: If the file system does not move the files there.
-        """
+        """Have a directory hold exactly these rows of a batch."""
         if directory is None:
             return
         file_system = FileSystem(rows.sparkSession, directory)
@@ -163,11 +155,7 @@ class Writer:
 
 
 def check_columns(writer: str, batch: DataFrame, audit: object, control: object) -> None:
-    """Check that a writer with an audit gets repairs, and one that gets outcomes has a rule log.
-
-    Raises:
-        ConfigError: If not.
-    """
+    """Check that a writer with an audit gets repairs, and one that gets outcomes has a rule log."""
     if audit is not None and REPAIRS not in batch.columns:
         raise ConfigError(
             f"{writer}: the rows have no column {REPAIRS} to make an audit of; "

@@ -19,19 +19,12 @@ from .rows import Row
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Tuples of a blob that are read by the same rules.
+    """Tuples of a blob that are read by the same rules."""
 
-    Attributes:
-        rules: The rules.
-        batch: The tuples, by position.
-        rows: Their places in the blob.
-        positions: Their positions in the stream, ascending.
-    """
-
-    rules: ActiveRules
-    batch: pa.RecordBatch
-    rows: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    rules: ActiveRules  #: the rules
+    batch: pa.RecordBatch  #: the tuples, by position
+    rows: NDArray[np.int64]  #: their places in the blob
+    positions: NDArray[np.int64]  #: their positions in the stream, ascending
 
 
 def blob_note(first: int, segments: list[tuple[int, int, str]]) -> str:

@@ -25,31 +25,18 @@ KEY = "key"
 
 
 class Row(NamedTuple):
-    """A row of the DataFrame between two stages.
+    """A row of the DataFrame between two stages."""
 
-    Attributes:
-        stage: Which stage it is for.
-        worker: Which worker of the stage.
-        kind: What it is.
-        attribute: What a message is about.
-        data: Messages, or the cells of a blob, as an Arrow stream.
-        number: Of a blob or an outcome: its place in the micro-batch.
-        rest: Of a blob: the columns that no rule reads.
-        quarantined: Of a blob: the quarantined rows.
-        positions: Of a blob: where its tuples are in the stream; null if one after the other.
-        note: Anything else, as JSON.
-    """
-
-    stage: str
-    worker: int
-    kind: str
-    attribute: str = ""
-    data: Blob = None
-    number: int = 0
-    rest: Blob = None
-    quarantined: Blob = None
-    positions: Blob = None
-    note: Text = None
+    stage: str  #: which stage it is for
+    worker: int  #: which worker of the stage
+    kind: str  #: what it is
+    attribute: str = ""  #: what a message is about
+    data: Blob = None  #: messages, or the cells of a blob, as an Arrow stream
+    number: int = 0  #: of a blob or an outcome: its place in the micro-batch
+    rest: Blob = None  #: of a blob: the columns that no rule reads
+    quarantined: Blob = None  #: of a blob: the quarantined rows
+    positions: Blob = None  #: of a blob: where its tuples are in the stream; null if one after the other
+    note: Text = None  #: anything else, as JSON
 
 
 def message_rows(stages: Stages, sender: str, envelopes: Iterable[Envelope]) -> list[Row]:

@@ -39,21 +39,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sequenced:
-    """A micro-batch whose tuples have positions.
+    """A micro-batch whose tuples have positions."""
 
-    Attributes:
-        positions: Those of each blob.
-        segments: First position, end, and rules: where rules are the same.
-        clock: What every worker must know.
-        outcomes: What became of rule updates.
-        report: What is known of the micro-batch before it is cleaned.
-    """
-
-    positions: list[NDArray[np.int64]]
-    segments: list[tuple[int, int, str]]
-    clock: Clock
-    outcomes: list[Outcome]
-    report: dict[str, Any]
+    positions: list[NDArray[np.int64]]  #: those of each blob
+    segments: list[tuple[int, int, str]]  #: first position, end, and rules: where rules are the same
+    clock: Clock  #: what every worker must know
+    outcomes: list[Outcome]  #: what became of rule updates
+    report: dict[str, Any]  #: what is known of the micro-batch before it is cleaned
 
 
 class SequencerOperator(StatefulProcessor):
