@@ -99,12 +99,12 @@ class DistributedEngine:
     @property
     def violations(self) -> dict[str, int]:
         """By active rule: how many tuples have violated it."""
-        return self._tally.violations(self.sequencer.rule_set)
+        return self._tally.violations(self.sequencer.active_rules)
 
     @property
     def repairs(self) -> dict[str, int]:
         """By active rule: how many of the cells that violated it were changed."""
-        return self._tally.repairs(self.sequencer.rule_set)
+        return self._tally.repairs(self.sequencer.active_rules)
 
     @property
     def coordination_messages(self) -> int:
@@ -176,7 +176,7 @@ class DistributedEngine:
         """Take the tuples up to `end`, and see what the rules say of them."""
         positions = np.arange(self.position, end)
         part = batch.slice(self.position - first, end - self.position)
-        rules = self.sequencer.rule_set.copy()
+        rules = self.sequencer.active_rules.copy()
         self.sequencer.position = end
         return Part(part, positions, rules, apply_active_rules(rules, part))
 
@@ -216,7 +216,7 @@ class DistributedEngine:
         """Return all state: a header in JSON, and record batches by worker and name."""
         header = {
             "sequencer": self.sequencer.save(),
-            "tally": self._tally.save(self.sequencer.rule_set),
+            "tally": self._tally.save(self.sequencer.active_rules),
         }
         return json.dumps(header), {name: worker.save() for name, worker in self._stateful().items()}
 

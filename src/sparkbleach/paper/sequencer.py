@@ -19,7 +19,7 @@ class Sequencer:
     """Counts tuples, and lets rules change between them.
 
     Args:
-        rule_set: The rules in force from the first tuple on.
+        active_rules: The rules in force from the first tuple on.
         position: Where the first tuple is.
         deletions: Position and serial number of rules that were deleted since the last clock.
 
@@ -31,11 +31,11 @@ class Sequencer:
     """
 
     def __init__(
-        self, rule_set: ActiveRules, position: int = 0, deletions: Sequence[tuple[int, int]] = ()
+        self, active_rules: ActiveRules, position: int = 0, deletions: Sequence[tuple[int, int]] = ()
     ) -> None:
-        for rule in rule_set.rules:
+        for rule in active_rules.rules:
             _refuse_shadow(rule)
-        self.rule_set = rule_set
+        self.active_rules = active_rules
         self.position = position
         self.deletions = tuple(deletions)
         self._first = position
@@ -43,22 +43,22 @@ class Sequencer:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the stream."""
-        return self.rule_set.schema
+        return self.active_rules.schema
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The active rules, earlier ones first."""
-        return self.rule_set.rules
+        return self.active_rules.rules
 
     @property
     def version(self) -> int:
         """The version of the rule set: grows by one with each update."""
-        return self.rule_set.version
+        return self.active_rules.version
 
     def copy(self) -> Sequencer:
         """Return a sequencer that goes on by itself."""
         other = copy(self)
-        other.rule_set = self.rule_set.copy()
+        other.active_rules = self.active_rules.copy()
         return other
 
     def change_rules(self, update: RuleUpdate) -> None:
@@ -69,7 +69,7 @@ class Sequencer:
         """
         if update.rule is not None:
             _refuse_shadow(update.rule)
-        active = self.rule_set.apply(update)
+        active = self.active_rules.apply(update)
         if update.delete is not None:
             self.deletions = (*self.deletions, (self.position, active.serial))
 
@@ -79,7 +79,7 @@ class Sequencer:
         Raises:
             SchemaError: If a column that is read is gone or of another type; nothing is changed.
         """
-        self.rule_set.adopt_schema(schema, self.position)
+        self.active_rules.adopt_schema(schema, self.position)
 
     def tick(self) -> Clock:
         """Return the clock of the micro-batch that ends here; the next one begins."""
@@ -92,14 +92,14 @@ class Sequencer:
         return {
             "position": self.position,
             "deletions": list(self.deletions),
-            "rule_set": self.rule_set.save(),
+            "active_rules": self.active_rules.save(),
         }
 
     @classmethod
     def load(cls, schema: pa.Schema, id: str | None, saved: dict[str, Any]) -> Sequencer:
         """Return a sequencer as it was saved."""
         deletions = [(at, serial) for at, serial in saved["deletions"]]
-        return cls(ActiveRules.load(schema, id, saved["rule_set"]), saved["position"], deletions)
+        return cls(ActiveRules.load(schema, id, saved["active_rules"]), saved["position"], deletions)
 
 
 def _refuse_shadow(rule: Rule) -> None:

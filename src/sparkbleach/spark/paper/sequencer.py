@@ -94,16 +94,16 @@ class SequencerOperator(StatefulProcessor):
         last = sequencer.position + sum(part.size for part in positions)
         segments = []
         for end in events.cuts(last):
-            segments.append((sequencer.position, end, _saved(sequencer.rule_set)["rules"]))
+            segments.append((sequencer.position, end, _saved(sequencer.active_rules)["rules"]))
             sequencer.position = end
         report = {
             "position": sequencer.position,
             "version": sequencer.version,
-            "rules": _saved(sequencer.rule_set)["rules"],
+            "rules": _saved(sequencer.active_rules)["rules"],
             "tuples": sequencer.position - head.position,
             "updates": [str(outcome) for outcome in events.outcomes],
         }
-        head.initial, head.options = _saved(sequencer.rule_set), remembered_options(plan)
+        head.initial, head.options = _saved(sequencer.active_rules), remembered_options(plan)
         head.position = sequencer.position
         head.sequence += 1
         self.state.write_head(head)
