@@ -13,14 +13,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from ..config import (
-    DEFAULT_WINDOW,
-    Window,
-    check_choice,
-    check_repair,
-    check_window,
-    check_windowing,
-)
+from ..config import DEFAULT_WINDOW, Window, check_choice, check_repair, check_window, check_windowing
 from ..engine.audit import audit_schema
 from ..engine.check import check_stream
 from ..engine.placement import Placement
@@ -238,16 +231,9 @@ def _check_control(df: DataFrame, control: DataFrame | None) -> None:
 def _check_rules(
     active: ActiveRules, updates: Sequence[RuleUpdate], *, paper: bool = False, warn: bool = False
 ) -> tuple[list[CheckedRule], Counter[str]]:
-    """Check rule updates by applying them all.
+    """Apply all updates to the rules; return those active at any time, and by attribute how many at the most.
 
-    Args:
-        active: The rules from the first tuple on; afterwards, those at the end.
-        updates: The updates by position.
-        paper: Whether they are for the paper's topology.
-        warn: Whether to warn of rules that say the same thing, at the line that calls the caller.
-
-    Returns:
-        All rules that are active at any time, and by attribute how many rules it has at the most.
+    With `warn`, rules that say the same thing are warned of, at the line that calls the caller.
     """
     apply: Callable[[RuleUpdate], object] = Sequencer(active).change_rules if paper else active.apply
     checked = {one.serial: one.checked for one in active}
@@ -271,10 +257,7 @@ def _order(
 ) -> tuple[tuple[str, ...], list[Column]]:
     """Return the names of the columns to order by, and those columns that have to be added for it.
 
-    Args:
-        df: The rows.
-        order_by: What was asked for.
-        apart: The columns that may not be ordered by themselves: they are added a second time.
+    The columns `apart` may not be ordered by themselves: they are added a second time.
     """
     if order_by is None:
         return (), []

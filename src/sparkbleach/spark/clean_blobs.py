@@ -32,18 +32,10 @@ def clean_blobs(
     limits: Limits,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[pa.Buffer | None]:
-    """Clean the tuples in blobs, in order.
+    """Clean the tuples in blobs, in order; yield the repairs of each blob, None where there are none.
 
-    Args:
-        engine: The engine.
-        blobs: The cells.
-        order_by: The columns to order tuples by; none to leave them in their order.
-        events: What happens between tuples.
-        limits: How many blobs are decided at once.
-        meanwhile: Is called once, while the engine decides on the first blobs.
-
-    Yields:
-        The repairs of each blob, None where there are none. Meanwhile the engine decides on later blobs.
+    Without `order_by` tuples stay in their order. While repairs are yielded, the engine decides on later
+    blobs; `meanwhile` is called once, while it decides on the first ones.
     """
     with ThreadPoolExecutor(ENGINE_THREADS, "sparkbleach-blobs") as pool:
         for repaired in _decided(engine, blobs, order_by, events, limits, pool, meanwhile):
@@ -86,10 +78,7 @@ def _decided(
 
 
 def _clean_sorted(
-    engine: Engine,
-    batches: list[pa.RecordBatch],
-    order_by: tuple[str, ...],
-    events: Events,
+    engine: Engine, batches: list[pa.RecordBatch], order_by: tuple[str, ...], events: Events
 ) -> list[list[RepairedColumn]]:
     """Clean batches in the order of columns; return the repairs of each, by its own rows."""
     table = pa.concat_batches([plain_columns(batch) for batch in batches])

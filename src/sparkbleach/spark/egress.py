@@ -100,35 +100,29 @@ def _other_rows(n: int, rows: pa.Array) -> pa.Array:
 
 
 def _quarantined_rows(plan: Plan, repairs_type: pa.DataType, quarantined: pa.RecordBatch) -> pa.RecordBatch:
-    n = quarantined.num_rows
-    columns = dict(_columns(plain_columns(quarantined)))
-    names = list(plan.schema.names)
-    if plan.audit:
-        names.append(REPAIRS)
-        columns[REPAIRS] = _no_repairs(n, repairs_type)
-    for name in _notes(plan):
-        names.append(name)
-        columns.setdefault(name, pa.nulls(n, pa.string()))
-    return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+    return _without_repairs(plan, repairs_type, dict(_columns(plain_columns(quarantined))))
 
 
 def _outcome_row(plan: Plan, repairs_type: pa.DataType, outcome: str) -> pa.RecordBatch:
     columns = {name: pa.nulls(1, plan.schema.field(name).type) for name in plan.schema.names}
+    return _without_repairs(plan, repairs_type, {**columns, CONTROL: pa.array([outcome])})
+
+
+def _without_repairs(plan: Plan, repairs_type: pa.DataType, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    """Return rows that were not cleaned in the schema of the output; notes that they lack are null."""
+    n = len(columns[plan.id])
+    names = [*plan.schema.names, *([REPAIRS] if plan.audit else []), *_notes(plan)]
+    columns = {**dict.fromkeys(_notes(plan), pa.nulls(n, pa.string())), **columns}
     if plan.audit:
-        columns[REPAIRS] = _no_repairs(1, repairs_type)
-    columns |= {name: pa.nulls(1, pa.string()) for name in _notes(plan)}
-    columns[CONTROL] = pa.array([outcome])
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        offsets = pa.array(np.zeros(n + 1, np.int32))
+        nothing = pa.array([], repairs_type.value_type)
+        columns[REPAIRS] = pa.ListArray.from_arrays(offsets, nothing, repairs_type)
+    return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
 
 def _notes(plan: Plan) -> list[str]:
     """Return the columns at the end that are null in clean rows."""
     return [name for name, given in ((QUARANTINE, plan.quarantine), (CONTROL, plan.control)) if given]
-
-
-def _no_repairs(n: int, repairs_type: pa.DataType) -> pa.Array:
-    offsets = pa.array(np.zeros(n + 1, np.int32))
-    return pa.ListArray.from_arrays(offsets, pa.array([], repairs_type.value_type), repairs_type)
 
 
 def _columns(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:

@@ -91,26 +91,17 @@ class AcceptsRules(Protocol):
 
 
 class Events:
-    """The events of a micro-batch.
-
-    Args:
-        target: What the events are applied to.
-        scheduled: Events by position; those before the position of the target are over.
-        plan: If given and it asks for control, outcomes are collected.
-
-    Attributes:
-        applied: The events that were applied, each with its position.
-        outcomes: What became of control records and scheduled updates.
-    """
+    """The events of a micro-batch. Outcomes are collected if a plan is given that asks for control."""
 
     def __init__(
         self, target: AcceptsRules, scheduled: Iterable[Event] = (), plan: Plan | None = None
     ) -> None:
         self._target = target
+        #: by position; those before the position of the target are over
         self._scheduled = [event for event in scheduled if _position(event) >= target.position]
         self._plan = plan if plan and plan.control else None
-        self.applied: list[Event] = []
-        self.outcomes: list[Outcome] = []
+        self.applied: list[Event] = []  #: each with the position where it was applied
+        self.outcomes: list[Outcome] = []  #: what became of control records and scheduled updates
 
     def cuts(self, end: int) -> Iterator[int]:
         """Cut the tuples up to a position where rules change: apply what is due, then yield where the cut is.

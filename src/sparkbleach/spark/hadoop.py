@@ -47,12 +47,7 @@ def without_scheme(path: str) -> str:
 
 
 class FileSystem:
-    """The file system that a path is on.
-
-    Args:
-        session: The session whose JVM and Hadoop settings are used.
-        path: A path on the file system; all methods take paths on the same one.
-    """
+    """The file system that a path is on, by the Hadoop settings of a session; methods take paths on it."""
 
     def __init__(self, session: SparkSession, path: str) -> None:
         inner: Any = session
@@ -102,13 +97,7 @@ class FileSystem:
         return [status.getPath().toString() for status in statuses]
 
     def read(self, path: str, n_bytes: int | None = None, *, decompress: bool = False) -> bytes:
-        """Return the first bytes of a file, or all of them.
-
-        Args:
-            path: The file.
-            n_bytes: How many bytes; None for all.
-            decompress: Whether a file whose name says so, such as `.gz`, is decompressed.
-        """
+        """Return the first bytes of a file, or all; decompressed on request if its name says so (`.gz`)."""
         where = self._path(path)
         codec = None
         if decompress:

@@ -18,12 +18,9 @@ Lanes = int | Sequence[Sequence[str]]
 
 
 def placement_of(lanes: Lanes, n_rules: Mapping[str, int], schema: pa.Schema) -> Placement:
-    """Return the placement that a user asks for.
+    """Return the placement that a user asks for, from how many rules each attribute has at the most.
 
-    Args:
-        lanes: How many lanes, or the attributes of each; those that are left out are placed by load.
-        n_rules: By attribute: how many rules it has, at the most.
-        schema: The schema of the stream.
+    Attributes that are not listed in `lanes` are placed by load.
     """
     if isinstance(lanes, int):
         return place(n_rules, check_count("lanes", lanes))
@@ -48,7 +45,7 @@ def placement_of(lanes: Lanes, n_rules: Mapping[str, int], schema: pa.Schema) ->
 
 
 def _are_lists(lanes: Any) -> bool:
-    """Tell whether these are lists of names, at least one."""
+    """Return whether these are lists of names, at least one."""
     return (
         isinstance(lanes, list | tuple)
         and len(lanes) > 0
@@ -60,13 +57,9 @@ def _are_lists(lanes: Any) -> bool:
 def cells_by_lane(
     placement: Placement, rules: Sequence[CheckedRule], cells: Sequence[str], always: Sequence[str]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the columns that each lane gets, at least one; the first one gets what no rule reads, too.
+    """Return which of the cells each lane gets, at least one; the first one gets what no rule reads, too.
 
-    Args:
-        placement: Which lane has which attributes.
-        rules: All rules that there are or will be.
-        cells: The columns that lanes get, all together.
-        always: Those that every lane gets.
+    The rules are all that there are or will be; the columns `always` go to every lane.
     """
     wanted = [
         {name for checked in rules if checked.rule.rhs in names for name in checked.columns}.union(always)

@@ -105,15 +105,9 @@ def commit(
     limits: Limits,
     n_replicas: int = 1,
 ) -> None:
-    """Store what a replica has read in a micro-batch, and cache the replica in this worker.
+    """Store the delta that a replica has processed, and cache the replica, one of `n_replicas` of its query.
 
-    Args:
-        state: The store.
-        head: Where the replica was before the micro-batch.
-        cached: The replica, which has processed the delta.
-        delta: What it has read; its blobs are already in the store.
-        limits: How much is written at once.
-        n_replicas: How many replicas the query has.
+    The head is that before the micro-batch, and is moved on; the blobs of the delta are already in the store.
     """
     state.write_delta(head, delta)
     _write_snapshot(state, head, cached, sum(map(len, delta.blobs)), limits)

@@ -19,13 +19,7 @@ OBSERVATION = "sparkbleach"
 
 
 def write_report(engine: Engine, n_tuples: int, outcomes: Sequence[Outcome] = ()) -> str:
-    """Return the report of a lane as text.
-
-    Args:
-        engine: The engine of the lane after the micro-batch.
-        n_tuples: How many tuples the micro-batch had.
-        outcomes: What became of rule updates in it.
-    """
+    """Return the report of a lane after a micro-batch as text."""
     report = {**engine.report(), "tuples": n_tuples, "updates": [str(outcome) for outcome in outcomes]}
     if engine.share is not None:
         report["lanes"] = engine.share.placement.to_lists()
@@ -74,12 +68,7 @@ def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[
 
 
 def new_progress(query: StreamingQuery, last_batch: int) -> list[StreamingQueryProgress]:
-    """Return the progress of the micro-batches that have ended after one; cheap if it is a single one.
-
-    Args:
-        query: The query.
-        last_batch: The number of the last micro-batch that is known; -1 for none.
-    """
+    """Return the progress of batches after the last known one (-1 for none); cheap if it is a single one."""
     newest = query.lastProgress
     if newest is None or newest.batchId <= last_batch:
         return []

@@ -38,12 +38,9 @@ def remembered_options(plan: Plan) -> dict[str, Any]:
 
 
 def check_options(made: Mapping[str, Any], given: Mapping[str, Any], checkpoint: str = "") -> None:
-    """Check that a restart changes no option that must stay as the checkpoint has it.
+    """Check that no option is given now that differs from what a checkpoint was made with, and must not.
 
-    Args:
-        made: By name: the options that the checkpoint was made with.
-        given: By name: the options that are given now.
-        checkpoint: The directory, if it is known here.
+    The directory of the checkpoint is named in the error, if it is known here.
     """
     place = f"the checkpoint {checkpoint}".rstrip()
     for option in dict.fromkeys([*made, *given]):
@@ -57,14 +54,7 @@ def check_options(made: Mapping[str, Any], given: Mapping[str, Any], checkpoint:
 
 
 def resume(plan: Plan, head: Head, target: AcceptsRules, records: Iterable[ControlRecord]) -> Events:
-    """Apply all that comes before the first tuple of a micro-batch; return the events.
-
-    Args:
-        plan: The options that are given now.
-        head: Where the stream is, and with which options it was there.
-        target: What the events are applied to.
-        records: Control records.
-    """
+    """Apply all that comes before the first tuple of a micro-batch to the target; return the events."""
     made = head.options
     check_options(made, remembered_options(plan))
     _check_past_updates(plan, head)

@@ -49,9 +49,7 @@ SPARK_SETTINGS: dict[str, bool | float | int | str | None] = {
 def check_session(df: DataFrame, n_lanes: int | None) -> None:
     """Check that the session of a DataFrame can clean it.
 
-    Args:
-        df: The DataFrame.
-        n_lanes: How many lanes there are; None in the paper's topology, which works with any number.
+    In the paper's topology, which works with any number of partitions, `n_lanes` is None.
     """
     _check_python(df)
     if not df.isStreaming:
@@ -62,9 +60,9 @@ def check_session(df: DataFrame, n_lanes: int | None) -> None:
         raise ConfigError(
             f"session: {_PROVIDER} is {conf.get(_PROVIDER)}, but the state needs {_ROCKSDB}; {remedy}"
         )
-    n_partitions = int(conf.get(PARTITIONS) or 200)
     if n_lanes is None:
         return
+    n_partitions = int(conf.get(PARTITIONS) or 200)
     if n_partitions > max(_PARTITIONS_MAX, n_lanes):
         warnings.warn(
             f"session: {PARTITIONS} is {n_partitions}, and each micro-batch commits as many state stores, "

@@ -80,12 +80,9 @@ class Delta:
 class ReplicaStore:
     """Reads and writes the state of a replica.
 
-    All is in one map, because each state variable costs some ten milliseconds per micro-batch to set up. Its
-    keys are the kind of entry, the sequence number of a delta or snapshot, and the part of it; part 0 of each
+    All is in one map, because each state variable costs some ten milliseconds per micro-batch to set up. It
+    goes from (kind of entry, sequence number of a delta or snapshot, part of it) to (bytes,); part 0 of each
     is a header.
-
-    Args:
-        entries: The map: from (kind, sequence, part) to (bytes,).
     """
 
     def __init__(self, entries: Map) -> None:
@@ -103,13 +100,8 @@ class ReplicaStore:
                 f"checkpoint: its state has format version {version}, this release reads {FORMAT_VERSION}; "
                 "go on with the release that wrote it, or begin with a new checkpoint"
             )
-        snapshot = data.pop("snapshot")
-        begun = data.pop("begun")
-        return Head(
-            **data,
-            snapshot=Saved(**snapshot) if snapshot else None,
-            begun=(begun[0], begun[1]) if begun else None,
-        )
+        snapshot, begun = data.pop("snapshot"), data.pop("begun")
+        return Head(**data, snapshot=snapshot and Saved(**snapshot), begun=begun and (begun[0], begun[1]))
 
     def write_head(self, head: Head) -> None:
         """Store where the replica is."""
@@ -202,28 +194,19 @@ class ReplicaStore:
 
 
 class ChunkedSnapshot:
-    """A snapshot of a replica as it is now, to be written chunk by chunk while the replica goes on.
+    """A snapshot of a replica as it is after a delta, to be written chunk by chunk while the replica goes on.
 
-    Args:
-        sequence: The last delta that the replica has processed.
-        header: Its header.
-        arrays: Its arrays.
-        chunk_bytes: How many bytes a chunk has before compression.
-
-    Attributes:
-        n_chunks: How many chunks there are.
-        n_bytes: How many bytes have been written.
-        begun: The sequence number, and how many chunks have been written.
-        chunks: Those still to be written.
+    A chunk has `chunk_bytes` bytes before compression.
     """
 
     def __init__(self, sequence: int, header: bytes, arrays: list[NDArray[Any]], chunk_bytes: int) -> None:
         shapes = [[np.lib.format.dtype_to_descr(array.dtype), list(array.shape)] for array in arrays]
         flat = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
         self.n_chunks = 1 + sum(-(-data.size // chunk_bytes) for data in flat)
-        self.n_bytes = 0
-        self.begun = (sequence, 0)
+        self.n_bytes = 0  #: how many have been written
+        self.begun = (sequence, 0)  #: the sequence number, and how many chunks have been written
         described = {"arrays": shapes, "chunk_bytes": chunk_bytes, "engine": header.decode()}
+        #: those still to be written
         self.chunks = self._chunks(json.dumps(described).encode(), flat, chunk_bytes)
 
     def _chunks(self, header: bytes, flat: list[NDArray[np.uint8]], chunk_bytes: int) -> Iterator[bytes]:

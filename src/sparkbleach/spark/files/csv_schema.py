@@ -21,13 +21,9 @@ _LINE_CHARS_SHOWN = 60
 def check_csv(
     session: SparkSession, files: Sequence[Entry], schema: StructType | None, multiline: bool
 ) -> StructType:
-    """Return the schema of CSV files after checking that all headers agree.
+    """Return the schema of CSV files, inferred if None, after checking that all headers agree with it.
 
-    Args:
-        session: The session to read them with.
-        files: The files.
-        schema: The schema that they must have; None to infer it.
-        multiline: Whether quoted cells may have line breaks.
+    With `multiline`, quoted cells may have line breaks.
     """
     expected = schema.names if schema else None
     origin = "the schema"

@@ -66,7 +66,8 @@ def _csv_reason(text: str, row: dict[str, Any], fields: list[pa.Field]) -> str:
             "malformed: a quoted cell does not end on its line; double quotes in it, and keep it on one line"
         )
     if len(cells) != len(fields):
-        return f"malformed: {_count(len(cells), 'field')}, but the schema has {len(fields)}"
+        plural = "" if len(cells) == 1 else "s"
+        return f"malformed: {len(cells)} field{plural}, but the schema has {len(fields)}"
     wrong = [
         _wrong(field, cell)
         for field, cell in zip(fields, cells, strict=True)
@@ -102,15 +103,7 @@ def _wrong_members(record: dict[str, Any], row: dict[str, Any], fields: list[pa.
 
 
 def _wrong(field: pa.Field, value: str) -> str:
-    return f"{field.name}: {_short(value)} is not of type {_type_name(field.type)}"
-
-
-def _type_name(type: pa.DataType) -> str:
-    return spark_type(type).simpleString()
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+    return f"{field.name}: {_short(value)} is not of type {spark_type(field.type).simpleString()}"
 
 
 def _short(text: str) -> str:

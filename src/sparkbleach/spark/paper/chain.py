@@ -18,12 +18,9 @@ from .worker import WorkerOperator
 
 
 def chain(blobs: DataFrame, plan: Plan, partitions: int) -> DataFrame:
-    """Return what a lane would make of blobs.
+    """Return what a lane would make of blobs and control records.
 
-    Args:
-        blobs: What the ingress and control records give.
-        plan: The options of the cleaning.
-        partitions: The number of tasks in which the stages without state run.
+    The stages without state run in as many tasks as there are `partitions`.
     """
     stages = plan_stages(plan)
     sequencer = SequencerOperator(plan, stages)

@@ -28,11 +28,9 @@ class Part:
 
 
 def blob_note(first: int, segments: list[tuple[int, int, str]]) -> str:
-    """Return the note of a blob.
+    """Return the note of a blob: the position of its first tuple, if the others follow, and its segments.
 
-    Args:
-        first: The position of its first tuple, if the others follow.
-        segments: First position, end, and the rules as `ActiveRules.save` gives them, in JSON.
+    A segment has its first position, its end, and the rules as `ActiveRules.save` gives them, in JSON.
     """
     return json.dumps({"first": first, "segments": segments})
 
