@@ -132,14 +132,9 @@ def paper_errors(
     burst_p: float = 0.5,
     kind: Kind = Kind.domain,
 ) -> list[Error]:
-    """Return the paper's process: each RHS cell of a rule is replaced, each LHS cell set to null.
+    """Return the paper's process: each RHS cell of a rule is replaced, by `kind`, each LHS cell set to null.
 
-    Args:
-        rules: The rules.
-        p: The probability of both.
-        burst: The positions between which the probability for RHS cells is `burst_p`.
-        burst_p: The probability in the burst.
-        kind: How RHS cells are replaced.
+    Both have the probability `p`; between the two positions of a burst, RHS cells have `burst_p`.
     """
     rules = list(rules)
     rhs = tuple(dict.fromkeys(rule.rhs for rule in rules))

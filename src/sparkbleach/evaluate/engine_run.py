@@ -44,18 +44,7 @@ def run_engine(
     threads: int = 2,
     advance: Callable[[int], object] = lambda _: None,
 ) -> EngineRun:
-    """Send a stream through an engine with these options.
-
-    Args:
-        dirty: The stream.
-        rules: The rules from the first tuple on.
-        window: The engine's window.
-        windowing: The engine's windowing.
-        repair: The engine's repair algorithm.
-        rule_updates: Rule updates at positions.
-        threads: How many attributes are cleaned at the same time.
-        advance: Is called with the number of cleaned tuples of each batch.
-    """
+    """Send a stream through an engine with these options; `advance` gets the length of each batch."""
     engine = Engine(dirty.schema, rules, window=window, windowing=windowing, repair=repair, threads=threads)
     updates = sort_updates(rule_updates)
     cuts = {*range(0, dirty.num_rows, _BATCH_TUPLES), dirty.num_rows, *(update.at for update in updates)}

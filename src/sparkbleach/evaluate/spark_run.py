@@ -148,15 +148,9 @@ def run_steady(
     checkpoint: Path,
     advance: Callable[[int], object] = lambda _: None,
 ) -> SteadyRun:
-    """Run a query on tuples of a file that arrive at a steady rate, until enough is measured.
+    """Run a query on tuples of a file of `write_steady` that arrive at a rate, until enough is measured.
 
-    Args:
-        spark: The session.
-        path: The file that `write_steady` has written.
-        arrival: How tuples arrive, and what is measured.
-        transform: Makes the query from the stream.
-        checkpoint: The directory for the checkpoint of the query.
-        advance: Gets the number of tuples of each micro-batch.
+    `transform` makes the query from the stream; `advance` gets the number of tuples of each micro-batch.
     """
     source = read_steady(spark, path, rate=arrival.rate, backlog=arrival.backlog)
     trigger = {"processingTime": f"{int(arrival.trigger_s * 1000)} milliseconds"} if arrival.trigger_s else {}

@@ -81,13 +81,8 @@ def spoil(truth: pa.Table, errors: Sequence[Error], seed: int = 0, first: int = 
     """Put errors into clean tuples.
 
     A cell is changed at most once: a later process skips it. Null cells stay. Cells are changed before
-    tuples are doubled and delayed. The same seed gives the same dirt.
-
-    Args:
-        truth: The clean tuples.
-        errors: The error processes, in their order.
-        seed: The seed of the random numbers.
-        first: The position of the first of these tuples in the stream.
+    tuples are doubled and delayed. The same seed gives the same dirt. The first of these tuples has the
+    position `first` in the stream.
     """
     check_errors(errors, truth.schema)
     truth = truth.combine_chunks()
@@ -158,8 +153,7 @@ def _allowed(error: Error, truth: pa.Table, first: int) -> Mask:
         may &= position % error.period[0] < error.period[1]
     if error.where is not None and truth.num_rows:
         conditions = ConditionEvaluator(truth.schema, [Condition.compile(error.where, truth.schema)])
-        parts = [conditions.evaluate(batch)[0] for batch in truth.to_batches()]
-        may &= np.concatenate(parts)
+        may &= np.concatenate([conditions.evaluate(batch)[0] for batch in truth.to_batches()])
     return may
 
 

@@ -17,10 +17,7 @@ def clean_at_rate(
 ) -> SteadyRun:
     """Clean the stream with r0 to r5 as it arrives at the profile's rate, after a backlog.
 
-    Args:
-        lab: The laboratory.
-        rule_updates: Rule updates at positions.
-        measured: The other attributes of `Arrival`: which micro-batches are measured.
+    The other attributes of `Arrival`, `measured`, say which micro-batches are measured.
     """
     here = lab.directory()
     write_steady(lab.spoilt(SALES_RULES).dirty, here / "stream.arrow")

@@ -43,12 +43,10 @@ def cached(scale_factor: float) -> Path:
 def sales(
     scale_factor: float, n_tuples: int | None = None, columns: Sequence[str] = tuple(SCHEMA.names)
 ) -> pa.Table:
-    """Return the clean stream; it is generated the first time.
+    """Return the first tuples of the clean stream, or all; by default with the columns of `sales.py`.
 
-    Args:
-        scale_factor: 1 gives 2.88 million tuples and takes about a minute, once.
-        n_tuples: How many tuples, from the first one; all if not given.
-        columns: Which columns of store_sales and its dimensions; by default those of `sales.py`.
+    It is generated the first time: scale factor 1 takes about a minute and gives 2.88 million tuples. Columns
+    may be any of store_sales and its dimensions.
     """
     if scale_factor <= 0:
         raise ConfigError(f"scale factor: {scale_factor} is not above 0; 1 gives 2.88 million tuples")

@@ -50,10 +50,7 @@ def measure_rounds(
 ) -> dict[str, list[float]]:
     """Run queries in turns; return their throughputs without the first round, in which the JVM compiles.
 
-    Args:
-        here: A directory for checkpoints.
-        queries: By name: a function that sets what the query needs and returns it.
-        rounds: How many rounds are counted.
+    By name, `queries` has functions that set what a query needs and return it. Checkpoints go to `here`.
     """
     rates: dict[str, list[float]] = {name: [] for name in queries}
     for turn in range(rounds + 1):

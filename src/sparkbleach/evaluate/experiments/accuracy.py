@@ -56,6 +56,7 @@ def run(lab: Laboratory) -> Result:
             "After the first window", "rule", [by_rule(ratios, SIX_RULES, "sparkbleach", first)], marks
         ),
     ]
+    caption = "Dirty ratio by rule. The first tuples of each group cannot be repaired: nothing is known yet."
     return Result(
         title="How clean does the stream become?",
         question=(
@@ -69,14 +70,7 @@ def run(lab: Laboratory) -> Result:
             "process: Spark's output is the engine's, cell for cell, which the tests check."
         ),
         claims=claims,
-        figures=[
-            Figure(
-                "accuracy",
-                "Dirty ratio by rule. The first tuples of each group cannot be repaired: nothing is known "
-                "yet.",
-                panels,
-            )
-        ],
+        figures=[Figure("accuracy", caption, panels)],
         tables={
             "ratios": ratios,
             "after-first-window": ratio_table(ratios, SIX_RULES, first),

@@ -57,6 +57,7 @@ def run(lab: Laboratory) -> Result:
             log_y=True,
         ),
     ]
+    caption = "Dirty ratio and latency of the micro-batch baseline over its window; dashed: Bleach."
     return Result(
         title="Bleach against a micro-batch cleaner",
         question=(
@@ -76,13 +77,7 @@ def run(lab: Laboratory) -> Result:
             "Bleach can."
         ),
         claims=_claims(needs, bleach, latencies, latency_ms, max(xs)),
-        figures=[
-            Figure(
-                "baseline",
-                "Dirty ratio and latency of the micro-batch baseline over its window; dashed: Bleach.",
-                panels,
-            )
-        ],
+        figures=[Figure("baseline", caption, panels)],
         tables={
             "windows": [{"window_s": x, "mean_latency_ms": latencies[x], **windows[x]} for x in windows],
             "bleach": [{"mean_latency_ms": latency_ms, **bleach}],

@@ -103,18 +103,13 @@ def _timed(lab: Laboratory, dirty: pa.Table, window: Window) -> dict[str, Steady
         n_batches=profile.coordination_batches,
     )
     here = lab.directory()
-    write_steady(dirty, here / "stream.arrow")
+    path = here / "stream.arrow"
+    write_steady(dirty, path)
     timed = {}
     for mechanism in _TIMED:
         with lab.progress(f"cleaning on Spark, as tuples arrive: {mechanism}", None) as advance:
             timed[mechanism] = clean_arriving(
-                lab.spark(),
-                paper_way(mechanism),
-                here / "stream.arrow",
-                window,
-                arrival,
-                here / mechanism,
-                advance,
+                lab.spark(), paper_way(mechanism), path, window, arrival, here / mechanism, advance
             )
     return timed
 
@@ -148,29 +143,18 @@ def _latency_claim(latencies: list[dict[str, Any]], rate: int) -> Claim:
 def _latency_figure(timed: dict[str, SteadyRun]) -> Figure:
     paper = [PAPER_MS.get(name, np.nan) for name in timed]
     mean = [float(done.all_ms.mean()) for done in timed.values()]
+    bars = [
+        Series("paper, 18 machines", list(timed), paper, "bars"),
+        Series("on Spark, here", list(timed), mean, "bars"),
+    ]
+    lines = [Series(name, np.arange(1, len(done.measured) + 1), done.mean_ms) for name, done in timed.items()]
     return Figure(
         "coordination-latency",
         "The mean latency of each mechanism on Spark beside that of the paper, which had 18 machines and no "
         "hinge; and how far micro-batches differ from each other.",
         [
-            Panel(
-                f"Latency, {WORKERS} repair workers",
-                "mechanism",
-                "mean latency (ms)",
-                [
-                    Series("paper, 18 machines", list(timed), paper, "bars"),
-                    Series("on Spark, here", list(timed), mean, "bars"),
-                ],
-            ),
-            Panel(
-                "Latency over time",
-                "micro-batch",
-                "mean latency of a micro-batch (ms)",
-                [
-                    Series(name, np.arange(1, len(done.measured) + 1), done.mean_ms)
-                    for name, done in timed.items()
-                ],
-            ),
+            Panel(f"Latency, {WORKERS} repair workers", "mechanism", "mean latency (ms)", bars),
+            Panel("Latency over time", "micro-batch", "mean latency of a micro-batch (ms)", lines),
         ],
     )
 

@@ -79,6 +79,10 @@ def run(lab: Laboratory) -> Result:
             [*marks, Mark("y", profile.rate, f"arriving: {profile.rate:,} tuples/s")],
         ),
     ]
+    caption = (
+        "Dirty ratios by rule; before r6 and r7 are there, nothing repairs e-mail addresses. "
+        "Latency and throughput as rules change."
+    )
     return Result(
         title="Rules that change while the stream runs",
         question=(
@@ -89,18 +93,10 @@ def run(lab: Laboratory) -> Result:
             f"{lab.stream_name}; r0 to r5 from the beginning, r5 (ticket to store) deleted at one third, r6 "
             "and r7 (ticket and customer to e-mail address) added at two thirds; 10 % dirt, "
             f"{lab.window_name}. Dirty ratios in this process; latency and throughput on Spark at "
-            f"{profile.rate:,} tuples/s. "
-            f"{describe_others(done.usage)}"
+            f"{profile.rate:,} tuples/s. {describe_others(done.usage)}"
         ),
         claims=claims,
-        figures=[
-            Figure(
-                "dynamic",
-                "Dirty ratios by rule; before r6 and r7 are there, nothing repairs e-mail addresses. "
-                "Latency and throughput as rules change.",
-                panels,
-            )
-        ],
+        figures=[Figure("dynamic", caption, panels)],
         tables={
             "ratios": ratios,
             "phases": [
@@ -132,11 +128,7 @@ def _updates(delete_at: int, add_at: int) -> list[dict[str, object]]:
 
 
 def _phases(done: SteadyRun, delete_at: int, add_at: int) -> dict[str, NDArray[np.float64]]:
-    phases: dict[str, list[NDArray[np.float64]]] = {
-        "r0 to r5": [np.empty(0)],
-        "without r5": [np.empty(0)],
-        "with r6 and r7": [np.empty(0)],
-    }
+    phases = {name: [np.empty(0)] for name in ("r0 to r5", "without r5", "with r6 and r7")}
     for batch, ms in zip(done.measured, done.latencies_ms, strict=True):
         phase = 0 if batch.end <= delete_at else 1 if batch.end <= add_at else 2
         list(phases.values())[phase].append(ms)
@@ -151,8 +143,7 @@ def _grew(means: dict[str, float]) -> bool:
 def _rates(done: SteadyRun) -> tuple[list[int], list[float]]:
     """Return tuples per second by position, over ten micro-batches each."""
     step = max(1, min(10, len(done.measured) // 3))
-    ends = done.measured[::step]
-    pairs = list(itertools.pairwise(ends))
+    pairs = list(itertools.pairwise(done.measured[::step]))
     return (
         [later.end for _, later in pairs],
         [(later.end - one.end) / max(1e-3, later.ended - one.ended) for one, later in pairs],

@@ -32,13 +32,17 @@ def run(lab: Laboratory) -> Result:
             for repair in _REPAIRS:
                 done = run_engine(spoilt.dirty, rules, None, repair=repair, advance=advance)
                 found[name, repair] = score(spoilt.truth, spoilt.dirty, done.cleaned, _RHS)
-    claims = [
-        Claim(
-            "goal",
-            "where keys are wrong, too, vote repairs better than class",
-            ", ".join(f"{one}: F1 {found['keys', one].f1:.3f}" for one in _REPAIRS),
-            found["keys", "vote"].f1 > found["keys", "class"].f1,
+    claim = Claim(
+        "goal",
+        "where keys are wrong, too, vote repairs better than class",
+        ", ".join(f"{one}: F1 {found['keys', one].f1:.3f}" for one in _REPAIRS),
+        found["keys", "vote"].f1 > found["keys", "class"].f1,
+    )
+    panels = [
+        score_panel(
+            f"repair: {repair}", "kind of error", {name: found[name, repair].values for name in kinds}
         )
+        for repair in _REPAIRS
     ]
     return Result(
         title="Kinds of errors",
@@ -54,21 +58,8 @@ def run(lab: Laboratory) -> Result:
             "`repair: vote` is meant to be better than `repair: class`. The first tuples of a group cannot "
             "be repaired, which bounds the recall of a short stream. Run in this process."
         ),
-        claims=claims,
-        figures=[
-            Figure(
-                "kinds",
-                "Precision, recall and F1 of repairs by kind of error.",
-                [
-                    score_panel(
-                        f"repair: {repair}",
-                        "kind of error",
-                        {name: found[name, repair].values for name in kinds},
-                    )
-                    for repair in _REPAIRS
-                ],
-            )
-        ],
+        claims=[claim],
+        figures=[Figure("kinds", "Precision, recall and F1 of repairs by kind of error.", panels)],
         tables={
             "scores": [
                 {"kind": name, "repair": repair, **one.to_dict()} for (name, repair), one in found.items()

@@ -67,6 +67,7 @@ def run(lab: Laboratory) -> Result:
             [Mark("y", profile.rate, f"arriving: {profile.rate:,} tuples/s")],
         ),
     ]
+    caption = "The distribution of latencies beside the means that the paper reports, and the course of time."
     return Result(
         title="Latency",
         question=(
@@ -82,14 +83,7 @@ def run(lab: Laboratory) -> Result:
             f"which needs no coordination: 0 messages. {describe_others(usage)}"
         ),
         claims=claims,
-        figures=[
-            Figure(
-                "latency",
-                "The distribution of latencies beside the means that the paper reports, and the course of "
-                "time.",
-                panels,
-            )
-        ],
+        figures=[Figure("latency", caption, panels)],
         tables={
             "samples": pa.table({"latency_ms": done.all_ms}),
             "micro-batches": to_table(

@@ -44,32 +44,19 @@ def run_rules(lab: Laboratory) -> Result:
                 }
             )
     one, many = (row["cpu_ns_per_tuple_and_rule"] for row in (rows[0], rows[-1]))
-    claims = [
-        Claim(
-            "goal",
-            "the cost of a rule does not grow with their number",
-            f"{one:.0f} ns per tuple with one rule, {many:.0f} ns per tuple and rule with {counts[-1]}",
-            many <= one,
-        )
-    ]
+    claim = Claim(
+        "goal",
+        "the cost of a rule does not grow with their number",
+        f"{one:.0f} ns per tuple with one rule, {many:.0f} ns per tuple and rule with {counts[-1]}",
+        many <= one,
+    )
+    marks = [Mark("y", PAPER_RATE, "paper, 6 rules: 15 K tuples/s")]
+    costs = [dots(rows, "rules", "cpu_ns_per_tuple_and_rule", "engine")]
     panels = [
-        Panel(
-            "Throughput",
-            "rules",
-            "tuples per second",
-            [dots(rows, "rules", "tuples_per_s", "engine")],
-            [Mark("y", PAPER_RATE, "paper, 6 rules: 15 K tuples/s")],
-            log_x=True,
-            log_y=True,
-        ),
-        Panel(
-            "Cost of a rule",
-            "rules",
-            "ns of CPU per tuple and rule",
-            [dots(rows, "rules", "cpu_ns_per_tuple_and_rule", "engine")],
-            log_x=True,
-        ),
+        _throughput(dots(rows, "rules", "tuples_per_s", "engine"), "rules", marks, log_x=True, log_y=True),
+        Panel("Cost of a rule", "rules", "ns of CPU per tuple and rule", costs, log_x=True),
     ]
+    caption = "Throughput of the engine, and CPU time per tuple and rule, over the number of rules."
     return Result(
         title="Scaling with rules",
         question="How does the cost of a tuple grow with the number of rules?",
@@ -78,14 +65,8 @@ def run_rules(lab: Laboratory) -> Result:
             f"the right-hand columns that are dirtied by themselves; 10 % dirt, windows of {window.size:,} "
             f"tuples. {_IN_PROCESS}"
         ),
-        claims=claims,
-        figures=[
-            Figure(
-                "rules",
-                "Throughput of the engine, and CPU time per tuple and rule, over the number of rules.",
-                panels,
-            )
-        ],
+        claims=[claim],
+        figures=[Figure("rules", caption, panels)],
         tables={"rules": rows},
     )
 
@@ -119,13 +100,9 @@ def run_dirt(lab: Laboratory) -> Result:
             "dirt on the way in (%)",
             [dots(rows, "dirt", rule.id, x_unit=0.01) for rule in SIX_RULES],
         ),
-        Panel(
-            "Throughput",
-            "dirt on the way in (%)",
-            "tuples per second",
-            [dots(rows, "dirt", "tuples_per_s", "engine", x_unit=0.01)],
-        ),
+        _throughput(dots(rows, "dirt", "tuples_per_s", "engine", x_unit=0.01), "dirt on the way in (%)"),
     ]
+    caption = "What is left of the dirt, and the engine's throughput, over the dirt."
     return Result(
         title="Scaling with dirt",
         question="How much dirt can there be, and what does it cost?",
@@ -135,9 +112,7 @@ def run_dirt(lab: Laboratory) -> Result:
             f"all. Dirty ratios over the second half. {_IN_PROCESS}"
         ),
         claims=claims,
-        figures=[
-            Figure("dirt", "What is left of the dirt, and the engine's throughput, over the dirt.", panels)
-        ],
+        figures=[Figure("dirt", caption, panels)],
         tables={"dirt": rows},
     )
 
@@ -156,14 +131,13 @@ def run_windows(lab: Laboratory) -> Result:
             rows.append({"window": size, "tuples_per_s": done.tuples_per_s, "state_bytes": state, **after})
     window_growth = rows[-1]["window"] / rows[0]["window"]
     state_growth = rows[-1]["state_bytes"] / rows[0]["state_bytes"]
-    claims = [
-        Claim(
-            "goal",
-            "the state grows more slowly than the window",
-            f"{window_growth:.0f} times the window, {state_growth:.1f} times the state",
-            state_growth < window_growth,
-        )
-    ]
+    claim = Claim(
+        "goal",
+        "the state grows more slowly than the window",
+        f"{window_growth:.0f} times the window, {state_growth:.1f} times the state",
+        state_growth < window_growth,
+    )
+    states = [dots(rows, "window", "state_bytes", "largest", y_unit=1e6)]
     panels = [
         ratio_panel(
             "Dirty ratio, second half of the stream",
@@ -172,20 +146,8 @@ def run_windows(lab: Laboratory) -> Result:
             [Mark("y", 0.005, "paper: at most 0.5 %")],
             log_x=True,
         ),
-        Panel(
-            "State of the engine",
-            "window (tuples)",
-            "MB",
-            [dots(rows, "window", "state_bytes", "largest", y_unit=1e6)],
-            log_x=True,
-        ),
-        Panel(
-            "Throughput",
-            "window (tuples)",
-            "tuples per second",
-            [dots(rows, "window", "tuples_per_s", "engine")],
-            log_x=True,
-        ),
+        Panel("State of the engine", "window (tuples)", "MB", states, log_x=True),
+        _throughput(dots(rows, "window", "tuples_per_s", "engine"), "window (tuples)", log_x=True),
     ]
     return Result(
         title="Scaling with the window",
@@ -194,7 +156,7 @@ def run_windows(lab: Laboratory) -> Result:
             f"{lab.stream_name}; rules r0 to r5, 10 % dirt; windows that slide by half their size. Dirty "
             f"ratios over the second half. {_IN_PROCESS}"
         ),
-        claims=claims,
+        claims=[claim],
         figures=[Figure("windows", "Dirty ratio, state and throughput over the size of the window.", panels)],
         tables={"windows": rows},
     )
@@ -213,23 +175,14 @@ def run_cores(lab: Laboratory) -> Result:
         master = spark.sparkContext.master
         rows.append({"cores": cores, "master": master, "tuples_per_s": tuples_per_s(done.warm)})
     rates = [row["tuples_per_s"] for row in rows]
-    claims = [
-        Claim(
-            "goal",
-            f"more than the paper's {PAPER_RATE:,} tuples/s, on one core",
-            f"{rates[0]:,.0f} tuples/s with local[{profile.cores[0]}]",
-            rates[0] >= PAPER_RATE,
-        )
-    ]
-    panels = [
-        Panel(
-            "Throughput",
-            "cores",
-            "tuples per second",
-            [Series("sparkbleach", profile.cores, rates, "bars")],
-            [Mark("y", PAPER_RATE, "paper, 72 cores: 15 K tuples/s")],
-        )
-    ]
+    claim = Claim(
+        "goal",
+        f"more than the paper's {PAPER_RATE:,} tuples/s, on one core",
+        f"{rates[0]:,.0f} tuples/s with local[{profile.cores[0]}]",
+        rates[0] >= PAPER_RATE,
+    )
+    marks = [Mark("y", PAPER_RATE, "paper, 72 cores: 15 K tuples/s")]
+    panels = [_throughput(Series("sparkbleach", profile.cores, rates, "bars"), "cores", marks)]
     return Result(
         title="Scaling with cores",
         question="What do more cores bring?",
@@ -240,10 +193,14 @@ def run_cores(lab: Laboratory) -> Result:
             "are processes of their own, so that local[1] may keep more than one core busy. "
             f"{describe_others(usage)}"
         ),
-        claims=claims,
+        claims=[claim],
         figures=[Figure("cores", "Throughput over the number of cores that Spark has.", panels)],
         tables={"cores": rows},
     )
+
+
+def _throughput(series: Series, x_label: str, marks: Sequence[Mark] = (), **logarithmic: bool) -> Panel:
+    return Panel("Throughput", x_label, "tuples per second", [series], marks, **logarithmic)
 
 
 def _window(size: int) -> Window:

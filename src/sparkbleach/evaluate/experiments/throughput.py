@@ -52,42 +52,28 @@ def run(lab: Laboratory) -> Result:
     others = [one.others for one in done.usage]
     used = to_table(done.usage, "cores", "memory_mb", second=at, cores_of_others=others)
     time = "seconds since the first micro-batch"
-    claims = [
-        Claim(
-            "paper",
-            f"{PAPER_RATE:,} tuples/s on 18 machines of 4 cores",
-            f"{rate:,.0f} tuples/s on {lab.spark().sparkContext.defaultParallelism} cores of one machine",
-            rate >= PAPER_RATE,
-        )
+    claim = Claim(
+        "paper",
+        f"{PAPER_RATE:,} tuples/s on 18 machines of 4 cores",
+        f"{rate:,.0f} tuples/s on {lab.spark().sparkContext.defaultParallelism} cores of one machine",
+        rate >= PAPER_RATE,
+    )
+    speed = [Series("sparkbleach", seconds, rates, "dots")]
+    cores = [
+        Series("sparkbleach and Spark", at, used["cores"].to_numpy()),
+        Series("other programs", at, others),
     ]
+    memory = [
+        Series("all processes", at, used["memory_mb"].to_numpy()),
+        Series("the engine's state", seconds, [size / 1e6 for size in state_bytes]),
+    ]
+    marks = [Mark("y", PAPER_RATE, "paper: 15 K tuples/s")]
     panels = [
-        Panel(
-            "Throughput over time",
-            time,
-            "tuples per second",
-            [Series("sparkbleach", seconds, rates, "dots")],
-            [Mark("y", PAPER_RATE, "paper: 15 K tuples/s")],
-            x_min=0,
-        ),
-        Panel(
-            "CPU",
-            time,
-            "busy cores",
-            [
-                Series("sparkbleach and Spark", at, used["cores"].to_numpy()),
-                Series("other programs", at, others),
-            ],
-        ),
-        Panel(
-            "Memory",
-            time,
-            "MB",
-            [
-                Series("all processes", at, used["memory_mb"].to_numpy()),
-                Series("the engine's state", seconds, [size / 1e6 for size in state_bytes]),
-            ],
-        ),
+        Panel("Throughput over time", time, "tuples per second", speed, marks, x_min=0),
+        Panel("CPU", time, "busy cores", cores),
+        Panel("Memory", time, "MB", memory),
     ]
+    caption = "Tuples per second by micro-batch, and what all processes use meanwhile."
     return Result(
         title="Throughput",
         question="A backlog is waiting. How many tuples per second are cleaned?",
@@ -98,14 +84,8 @@ def run(lab: Laboratory) -> Result:
             "micro-batches is not counted: the JVM compiles. Memory is that of all processes, the JVM's "
             f"heap included. {describe_others(usage)}"
         ),
-        claims=claims,
-        figures=[
-            Figure(
-                "throughput",
-                "Tuples per second by micro-batch, and what all processes use meanwhile.",
-                panels,
-            )
-        ],
+        claims=[claim],
+        figures=[Figure("throughput", caption, panels)],
         tables={
             "micro-batches": to_table(
                 done.batches, "tuples", second=seconds, tuples_per_s=rates, state_bytes=state_bytes
