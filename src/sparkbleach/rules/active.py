@@ -41,22 +41,14 @@ class ActiveRule:
 class ActiveRules:
     """The active rules of a stream, live and shadow ones, earlier ones first.
 
-    An update is applied as a whole or refused; a refused one changes nothing. No method gives a warning.
-
-    Args:
-        schema: The schema of the stream.
-        rules: The rules that are active from the first tuple on.
-        id: The attribute with each tuple's unique id, which no rule may change.
-
-    Raises:
-        RuleError: If a rule is wrong or does not fit the schema.
+    No rule may change the attribute `id`; one that is wrong or does not fit the schema raises a RuleError. An
+    update is applied as a whole or refused; a refused one changes nothing. No method gives a warning.
     """
 
     def __init__(self, schema: pa.Schema, rules: Iterable[Rule] = (), id: str | None = None) -> None:
         self.schema = schema
         self.id = id
-        #: grows by one with each update
-        self.version = 1
+        self.version = 1  #: grows by one with each update
         self._next_serial = 0
         #: by id, in the order of the serial numbers; never changed, only replaced
         self._active: dict[str, ActiveRule] = {}
@@ -89,18 +81,13 @@ class ActiveRules:
         ]
 
     def columns_read(self, attributes: Collection[str] | None = None) -> list[str]:
-        """Return the columns that the rules, their conditions and the id read, in the order of the schema.
-
-        Args:
-            attributes: The RHS attributes whose rules are meant; None for all.
-        """
+        """Return, in schema order, the columns that the id and the rules on attributes (None: all) read."""
         return columns_read((active.checked for active in self._on(attributes)), self.schema, self.id)
 
     def conditions(self, attributes: Collection[str] | None = None) -> RuleConditions:
-        """Return what evaluates the conditions of the rules; the same object until the rules change.
+        """Return what evaluates the conditions of the rules on RHS attributes; None for all of them.
 
-        Args:
-            attributes: The RHS attributes whose rules are meant; None for all.
+        It is the same object until the rules change.
         """
         key = None if attributes is None else frozenset(attributes)
         if key not in self._bound:
@@ -112,21 +99,13 @@ class ActiveRules:
         return copy(self)
 
     def add(self, rule: Rule) -> ActiveRule:
-        """Add a rule and return it.
-
-        Raises:
-            RuleError: If it is wrong, or its id is that of an active rule.
-        """
+        """Add a rule and return it; RuleError if it is wrong, or its id is that of an active rule."""
         self._add([rule])
         self.version += 1
         return self._active[rule.id]
 
     def delete(self, id: str) -> ActiveRule:
-        """Delete a rule and return it.
-
-        Raises:
-            RuleError: If no active rule has this id.
-        """
+        """Delete a rule and return it; RuleError if no active rule has this id."""
         deleted = self._find(id, "deleted")
         self._replace(active for active in self if active is not deleted)
         self.version += 1
@@ -135,8 +114,7 @@ class ActiveRules:
     def promote(self, id: str) -> ActiveRule:
         """Turn a shadow rule into a live one, which keeps its serial number, and return it.
 
-        Raises:
-            RuleError: If no active rule has this id, or it is live already.
+        RuleError if no active rule has this id, or it is live already.
         """
         shadow = self._find(id, "promoted")
         if not shadow.rule.is_shadow:
@@ -147,11 +125,7 @@ class ActiveRules:
         return live
 
     def apply(self, update: RuleUpdate) -> ActiveRule:
-        """Apply a rule update, whatever its position; return the rule that it is about.
-
-        Raises:
-            RuleError: If it is refused.
-        """
+        """Apply a rule update, whatever its position; return its rule; RuleError if it is refused."""
         if update.rule is not None:
             return self.add(update.rule)
         if update.delete is not None:
@@ -162,8 +136,7 @@ class ActiveRules:
     def adopt_schema(self, schema: pa.Schema, position: int) -> None:
         """Go on with another schema from a position on.
 
-        Raises:
-            SchemaError: If a column that is read is gone or of another type; nothing is changed.
+        SchemaError if a column that is read is gone or of another type; nothing is changed.
         """
         if not isinstance(schema, pa.Schema):
             raise SchemaError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
@@ -230,24 +203,20 @@ class ActiveRules:
 
 
 class RuleConditions:
-    """The conditions of some rules, all evaluated by one query. Not for use by two threads at a time.
-
-    Attributes:
-        columns: The columns that they read, in the order of the schema.
-    """
+    """The conditions of some rules, all evaluated by one query. Not for use by two threads at a time."""
 
     def __init__(self, schema: pa.Schema, rules: Iterable[ActiveRule]) -> None:
         found = {active.id: active.checked.condition for active in rules if active.checked.condition}
         self._ids = list(found)
         read = {name for condition in found.values() for name in condition.columns}
+        #: the columns that they read, in the order of the schema
         self.columns = [name for name in schema.names if name in read]
         fields = pa.schema([schema.field(name) for name in self.columns])
         self._conditions = ConditionEvaluator(fields, list(found.values()))
 
     def evaluate(self, batch: pa.RecordBatch) -> dict[str, Mask]:
-        """Return by rule id where its condition holds, for rules that have one.
+        """Return where conditions hold, by id of the rules that have one.
 
-        Args:
-            batch: The tuples: exactly `columns`, without dictionaries.
+        The batch has exactly `columns`, without dictionaries.
         """
         return dict(zip(self._ids, self._conditions.evaluate(batch), strict=True))

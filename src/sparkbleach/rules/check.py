@@ -84,14 +84,10 @@ def check_not_id(rule: Rule, id: str | None) -> None:
 def warn_of_twins(
     rules: Iterable[CheckedRule], new: Collection[str] | None = None, stacklevel: int = 3
 ) -> None:
-    """Warn where a rule says the same thing as an earlier one under another id.
+    """Warn where a rule, of the `new` ids if given, says the same as an earlier one under another id.
 
-    Only public entry points call it, so that each such rule is warned of once.
-
-    Args:
-        rules: All rules, earlier ones first.
-        new: The ids of those to warn of; None for all.
-        stacklevel: Where the warning points to; by default to the caller of the caller.
+    Only public entry points call it, so that each such rule is warned of once. By default the warning points
+    to the caller of the caller.
     """
     seen: dict[object, str] = {}
     for checked in rules:

@@ -21,12 +21,7 @@ _ROW_ERRORS = (duckdb.DataError, duckdb.InvalidInputException, duckdb.NotSupport
 
 
 class ConditionEvaluator:
-    """Evaluates conditions on batches, all of them in one query. Not for use by two threads at a time.
-
-    Args:
-        schema: The schema of the batches.
-        conditions: Conditions that were compiled against this schema.
-    """
+    """Evaluates conditions, compiled against the batches' schema, in one query; for one thread at a time."""
 
     def __init__(self, schema: pa.Schema, conditions: Sequence[Condition]) -> None:
         self._schema = schema

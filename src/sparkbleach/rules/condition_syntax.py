@@ -65,13 +65,7 @@ _REFUSED = {
 
 
 class ConditionError(ValueError):
-    """A condition is wrong.
-
-    Args:
-        problem: What is wrong.
-        remedy: What to do about it.
-        character: Where it is in the text of the condition, from 1; None when that is not known.
-    """
+    """A condition is wrong: what is, what to do about it, and at which character, from 1, if known."""
 
     def __init__(self, problem: str, remedy: str, character: int | None = None) -> None:
         super().__init__(problem, remedy, character)
@@ -140,10 +134,7 @@ def expressions(tree: object) -> Iterator[Node]:
 def character_at(sql: str, byte: int | None, before: str = "SELECT ") -> int | None:
     """Return which character of a condition a byte of a statement belongs to, from 1; None if to none.
 
-    Args:
-        sql: The condition.
-        byte: The place in the statement as DuckDB gives it; the largest number there is if it knows none.
-        before: What the statement has before the condition.
+    DuckDB gives the largest byte number there is if it knows none; `before` is what precedes the condition.
     """
     start = -1 if byte is None else byte - len(before)
     encoded = sql.encode()

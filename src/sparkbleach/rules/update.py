@@ -134,14 +134,7 @@ def difference(old: Sequence[Rule], new: Sequence[Rule], at: int) -> list[RuleUp
 
 
 def check_readable(update: RuleUpdate, schema: pa.Schema, columns: Collection[str], id: str) -> None:
-    """Check that a rule to be added to a running stream reads only columns that the rules get.
-
-    Args:
-        update: The update.
-        schema: The schema of the stream.
-        columns: The columns that the rules get.
-        id: The id column.
-    """
+    """Check that a rule to be added to a running stream reads only columns that the rules get."""
     rule = update.rule
     if rule is None:
         return
