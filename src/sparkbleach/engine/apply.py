@@ -62,12 +62,9 @@ class BatchColumns:
 def evaluate_conditions(
     rules: ActiveRules, batch: pa.RecordBatch, attributes: Collection[str] | None = None
 ) -> dict[str, Mask]:
-    """Return by rule id where its condition holds, for rules that have one.
+    """Return by rule id where its condition holds, for the rules on attributes (None: all) that have one.
 
-    Args:
-        rules: The active rules.
-        batch: The tuples; columns may have dictionaries.
-        attributes: The RHS attributes whose rules are meant; None for all.
+    The columns of the batch may have dictionaries.
     """
     conditions = rules.conditions(attributes)
     return conditions.evaluate(plain_columns(batch.select(conditions.columns)))
@@ -76,13 +73,7 @@ def evaluate_conditions(
 def apply_active_rules(
     rules: ActiveRules, batch: pa.RecordBatch, attributes: Collection[str] | None = None
 ) -> dict[str, AppliedRules]:
-    """Find the groups of all cells of a batch, by RHS attribute in the order of the schema.
-
-    Args:
-        rules: The active rules.
-        batch: The tuples.
-        attributes: The RHS attributes whose rules are meant; None for all.
-    """
+    """Find the groups of all cells of a batch by RHS attribute, of those given or all, in schema order."""
     holds = evaluate_conditions(rules, batch, attributes)
     columns = BatchColumns(batch)
     return {
@@ -99,14 +90,10 @@ def apply_rules(
     holds: dict[str, Mask],
     share: Share | None = None,
 ) -> tuple[Cells, Constants | None]:
-    """Find the groups that the rules of an attribute put the tuples of a batch in.
+    """Find the groups that the rules of an attribute, by kernel column, put the tuples of a batch in.
 
-    Args:
-        columns: The columns of the batch.
-        attribute: The RHS attribute.
-        rules: Its rules by kernel column.
-        holds: By rule id: where its condition holds, for rules that have one.
-        share: If given, groups that are another lane's are left out.
+    `holds` has by rule id where its condition holds, if it has one. If a share is given, groups that are
+    another lane's are left out.
     """
     n = columns.batch.num_rows
     column = columns[attribute]

@@ -26,29 +26,16 @@ class AttributeCleaner:
 
     An attribute with shadow rules has two of these, each with a state of its own: one with the live rules
     only, and one with the live and the shadow rules.
-
-    Args:
-        name: The name of the attribute.
-        type: Its type.
-        state: What its rules have seen.
-        rules: Its rules by column of the state, which is the order of their serial numbers.
-        applied: Whether its repairs are made; otherwise they are what the shadow rules would repair.
     """
 
     def __init__(
-        self,
-        name: str,
-        type: pa.DataType,
-        state: Attribute,
-        rules: Sequence[ActiveRule],
-        *,
-        applied: bool,
+        self, name: str, type: pa.DataType, state: Attribute, rules: Sequence[ActiveRule], *, applied: bool
     ) -> None:
         self.name = name
         self.type = type
-        self.state = state
-        self.rules = list(rules)
-        self.applied = applied
+        self.state = state  #: what its rules have seen
+        self.rules = list(rules)  #: by column of the state: in the order of their serial numbers
+        self.applied = applied  #: whether repairs are made; if not, shadow rules would make them
 
     def __iter__(self) -> Iterator[ActiveRule]:
         return iter(self.rules)
@@ -81,15 +68,10 @@ class AttributeCleaner:
     def clean(
         self, batches: Sequence[tuple[Cells, Constants | None]], position: int, version: int
     ) -> tuple[list[RepairedColumn | None], dict[str, int]]:
-        """Clean the cells of batches; return the repairs in each, and their number by rule.
+        """Clean batches of cells from a position on; return the repairs in each, and their number by rule.
 
         A rule is answerable for the repairs of cells that violate it. Where repairs are not made, the
         shadow rules alone are, and a cell that violates none of them is left out.
-
-        Args:
-            batches: The cells, as `apply_rules` returns them.
-            position: Where the first batch begins in the stream.
-            version: The version of the rule set.
         """
         answerable = [
             (j, active) for j, active in enumerate(self.rules) if self.applied or active.rule.is_shadow
@@ -123,36 +105,20 @@ class AttributeCleaner:
 
 
 class AttributeCleaners:
-    """One cleaner for each RHS attribute with live rules, and another one for each with shadow rules.
-
-    Args:
-        window: The window that bounds the state; None keeps everything.
-        windowing: `bleach` or `basic`.
-        repair: `class` or `vote`.
-
-    Attributes:
-        live: By RHS attribute that has a live rule: the cleaner with its live rules.
-        shadow: By RHS attribute that has a shadow rule: the cleaner with its live and shadow rules.
-    """
+    """One cleaner for each RHS attribute with live rules, and another one for each with shadow rules."""
 
     def __init__(self, window: Window | None, windowing: str, repair: str) -> None:
         self._mode = Mode(basic=windowing == "basic", vote=repair == "vote")
         self._window = PaneWindow(window.slide, window.size // window.slide) if window else PaneWindow(0, 1)
-        self.live: dict[str, AttributeCleaner] = {}
-        self.shadow: dict[str, AttributeCleaner] = {}
+        self.live: dict[str, AttributeCleaner] = {}  #: by RHS attribute: with its live rules
+        self.shadow: dict[str, AttributeCleaner] = {}  #: likewise, with its live and shadow rules
 
     def __iter__(self) -> Iterator[AttributeCleaner]:
         yield from self.live.values()
         yield from self.shadow.values()
 
     def add(self, active: ActiveRule, type: pa.DataType, position: int) -> None:
-        """Let a rule begin, with no groups.
-
-        Args:
-            active: The rule.
-            type: The type of its RHS attribute.
-            position: Where the next tuple will be in the stream.
-        """
+        """Let a rule begin, with no groups, on an attribute of a type; the next tuple is at the position."""
         attribute = active.rule.rhs
         if active.rule.is_shadow and attribute not in self.shadow and attribute in self.live:
             self.shadow[attribute] = self.live[attribute].copy(applied=False)

@@ -89,19 +89,9 @@ def repaired_column(
     *,
     applied: bool,
 ) -> RepairedColumn:
-    """Turn the kernel's repairs of an attribute into new cells and the reasons for them.
+    """Turn the kernel's first `n_repairs` repairs of an attribute into new cells and the reasons for them.
 
-    Args:
-        type: The attribute's type.
-        attribute: Its name.
-        rules: Its rules by kernel column.
-        values: Its value dictionary.
-        repairs: What the kernel decided.
-        n_repairs: How many decisions there are.
-        constants: What pattern tableaux say.
-        position: Where the batch begins in the stream.
-        version: The version of the rule set.
-        applied: Whether the cells change.
+    The rules are by kernel column, and the batch begins at the position.
     """
     rows = repairs.tuple[:n_repairs].astype(np.int64)
     best = repairs.values[:n_repairs, 0]
@@ -136,20 +126,10 @@ def decided_column(
     positions: NDArray[np.int64],
     version: int,
 ) -> tuple[RepairedColumn | None, NDArray[np.bool_]]:
-    """Turn an aggregator's decisions on an attribute into new cells and the reasons for them.
+    """Return the repairs that decisions on an attribute make, and by tuple and rule whether it is violated.
 
-    Args:
-        type: The attribute's type.
-        attribute: Its name.
-        rules: Its rules, earlier ones first.
-        cells: The cells of the batch, as they came; None if no rule has a constant.
-        constants: What pattern tableaux say.
-        decisions: Messages about tuples of the batch only, by position.
-        positions: Those of the tuples of the batch, ascending.
-        version: The version of the rule set.
-
-    Returns:
-        The repairs, and by tuple and rule whether it is violated.
+    Earlier rules come first. The cells are as they came; None if no rule has a constant. The decisions, by
+    position, are about tuples of the batch only, whose positions ascend.
     """
     n = positions.size
     constant = np.full(n, NO_CONSTANT, np.uint8) if cells is None else cells.constant
@@ -217,9 +197,7 @@ def _candidates(lengths: NDArray[np.int64], values: pa.Array, counts: pa.Array) 
 def replace_cells(batch: pa.RecordBatch, repaired: Sequence[RepairedColumn]) -> pa.RecordBatch:
     """Return a batch with repaired cells in place of the old ones, as far as repairs are made.
 
-    Args:
-        batch: The batch that the repairs are of: all of its tuples, and at least the repaired columns.
-        repaired: The attributes with repairs.
+    It is the batch that the repairs are of: all of its tuples, and at least the repaired columns.
     """
     columns = batch.columns
     for column in repaired:
@@ -260,13 +238,9 @@ def in_schema_order(repaired: Iterable[RepairedColumn], names: Sequence[str]) ->
 def audit_batch(
     repaired: Sequence[RepairedColumn], batch: pa.RecordBatch, ids: pa.Array | None, schema: pa.Schema
 ) -> tuple[NDArray[np.int64], pa.RecordBatch]:
-    """Return the audit of a batch, and the row that each audit row is about, in their order.
+    """Return the audit of a batch as it was before, and the row that each audit row is about, in order.
 
-    Args:
-        repaired: The attributes with repairs, in the order of the schema.
-        batch: The batch as it was before.
-        ids: The ids of the batch's tuples; None if positions are the ids.
-        schema: The audit's schema.
+    The repairs are in schema order; without ids, positions are the ids.
     """
     if not repaired:
         return np.zeros(0, np.int64), pa.RecordBatch.from_pylist([], schema)
@@ -321,11 +295,7 @@ def _with_constants(
 ) -> tuple[pa.Array, pa.Array]:
     """Return all new cells, and for each the rules whose constants were overruled.
 
-    Args:
-        counted: The new cells that were decided by count.
-        constants: What pattern tableaux say.
-        rows: The places of all new cells in the batch.
-        by_constant: Which of them constants decide.
+    The cells at these rows of the batch are decided by constants, or are among those that are counted.
     """
     if constants is None or not by_constant.any():
         empty = pa.array([], pa.string())

@@ -57,11 +57,7 @@ class Placement:
         return len(self.lanes_of(attribute)) > 1
 
     def with_attributes(self, n_rules: Mapping[str, int]) -> Placement:
-        """Return a placement that also has the other attributes, heavy ones first on the least loaded lane.
-
-        Args:
-            n_rules: By attribute: how many rules it has.
-        """
+        """Return a placement that also has other attributes, heavy ones first on the least loaded lane."""
         place = {name: self.lanes_of(name) for name in self.attributes}
         loads = self.loads(n_rules)
         for name in sorted(n_rules.keys() - place.keys(), key=lambda name: (-_cost(n_rules[name]), name)):
@@ -112,12 +108,7 @@ class Share:
         return self.placement.lanes[self.lane]
 
     def with_rule(self, rule: Rule, active: Sequence[Rule]) -> Share:
-        """Return the share once a rule is added: on the lane of its attribute, or the least loaded one.
-
-        Args:
-            rule: The new rule.
-            active: The rules before it.
-        """
+        """Return the share once a rule joins active ones: on its attribute's lane, or the least loaded."""
         n_rules = Counter(one.rhs for one in active)
         if self.placement.is_split(rule.rhs) and n_rules[rule.rhs]:
             (other,) = (one.id for one in active if one.rhs == rule.rhs)
@@ -143,11 +134,7 @@ class Share:
 def place(n_rules: Mapping[str, int], n_lanes: int) -> Placement:
     """Return a placement under which the most loaded lane has as little to do as possible.
 
-    As few attributes as that takes are split.
-
-    Args:
-        n_rules: By attribute: how many rules it has, at the most.
-        n_lanes: How many lanes there are.
+    As few attributes as that takes are split; `n_rules` has by attribute how many rules it has at the most.
     """
     single = sorted(name for name, n in n_rules.items() if n == 1)
     everywhere = range(n_lanes)

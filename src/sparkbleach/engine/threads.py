@@ -11,11 +11,7 @@ R = TypeVar("R")
 
 
 class Threads:
-    """A number of threads, started when they are first needed.
-
-    Args:
-        n: How many; with one, the calling thread does the work.
-    """
+    """A number of threads, started when first needed; with one, the calling thread does the work."""
 
     def __init__(self, n: int) -> None:
         self.n = n
