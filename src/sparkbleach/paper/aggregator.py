@@ -33,14 +33,10 @@ class Aggregator:
 
 
 def decide(claims: pa.RecordBatch, proposals: pa.RecordBatch) -> pa.RecordBatch:
-    """Decide what becomes of cells.
+    """Decide what becomes of the violating cells in claims, by position.
 
     The value with the highest sum of counts wins; a tie keeps the cell's own value, any other tie goes to the
-    smallest value.
-
-    Args:
-        claims: The violating cells, by position.
-        proposals: The candidates for each of them, from one worker or more, in any order.
+    smallest value. One worker or more propose candidates for each cell, in any order.
     """
     own = claims.column("value")
     n = len(own)

@@ -12,11 +12,7 @@ from .messages import LINKS, MERGES, SCHEMAS, Cursor, Envelope, Inbox, make_batc
 
 
 class Coordinator:
-    """Bring the links that each repair worker has found to all of them.
-
-    Args:
-        repair_workers: How many there are.
-    """
+    """Bring the links that each repair worker has found to all of them."""
 
     def __init__(self, repair_workers: int) -> None:
         self.repair_workers = repair_workers

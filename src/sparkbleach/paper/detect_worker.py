@@ -59,16 +59,11 @@ class History:
 
 
 class DetectWorker(StatefulWorker[dict[bytes, History]]):
-    """Detect violations in the groups that fall to this worker; the state is its groups by key.
-
-    Args:
-        window: The window.
-        windowing: `bleach` or `basic`.
-        sends_hinges: Whether repair workers get the hinges of a group that enters the graph (RW-hinge).
-    """
+    """Detect violations in the groups that fall to this worker; the state is its groups by key."""
 
     def __init__(self, window: Window | None, windowing: str, sends_hinges: bool) -> None:
         super().__init__(window, windowing)
+        #: whether repair workers get the hinges of a group that enters the graph (RW-hinge)
         self.sends_hinges = sends_hinges
 
     def process_attribute(self, attribute: str, inbox: Inbox, segments: list[Segment]) -> list[Envelope]:

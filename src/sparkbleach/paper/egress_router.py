@@ -32,16 +32,11 @@ Mask = NDArray[np.bool_]
 
 
 class EgressRouter:
-    """Send cells to the repair workers that hold them; violations and links to all.
-
-    Args:
-        repair_workers: The number of repair workers; the tuple at position n is held by worker n modulo that.
-        sends_hinges: Whether detect workers say which links are news (RW-hinge); if not, all repair workers
-            get all links.
-    """
+    """Send cells to the repair workers that hold them; violations and links to all."""
 
     def __init__(self, repair_workers: int, sends_hinges: bool) -> None:
-        self.repair_workers = repair_workers
+        self.repair_workers = repair_workers  #: worker n modulo this number holds the tuple at position n
+        #: whether detect workers say which links are news (RW-hinge); if not, all workers get all links
         self.sends_hinges = sends_hinges
         #: cells so far, and how often they were sent to a repair worker
         self.received = 0

@@ -19,10 +19,8 @@ class Hinges:
     """The hinges that a worker knows, of one attribute."""
 
     def __init__(self) -> None:
-        #: by set of two or more groups: the pane of its newest cell
-        self.panes: dict[bytes, int] = {}
-        #: by group: the sets that it is in
-        self._by_group: dict[bytes, set[bytes]] = {}
+        self.panes: dict[bytes, int] = {}  #: by set of two or more groups: the pane of its newest cell
+        self._by_group: dict[bytes, set[bytes]] = {}  #: by group: the sets that it is in
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.panes)
@@ -45,12 +43,7 @@ class Hinges:
                 self._by_group.setdefault(key, set()).add(groups)
 
     def remove(self, keys: Container[bytes], among: Iterable[bytes]) -> None:
-        """Take removed groups out of all hinges.
-
-        Args:
-            keys: The removed groups.
-            among: At least those of them that may be in a hinge.
-        """
+        """Take removed groups out of all hinges; `among` has at least those that may be in one."""
         for groups in {groups for key in among for groups in self.with_group(key)}:
             pane = self._drop(groups)
             self.add(b"".join(key for key in split_keys(groups) if key not in keys), pane)
@@ -58,9 +51,7 @@ class Hinges:
     def prune(self, start: int, graph: Container[bytes]) -> None:
         """Forget hinges whose cells have left both the window and the graph.
 
-        Args:
-            start: The first pane of the window.
-            graph: The groups that keep their cells beyond the window.
+        `start` is the first pane of the window; groups of the graph keep their cells beyond it.
         """
         expired = [groups for groups, pane in self.panes.items() if pane < start]
         for groups in expired:

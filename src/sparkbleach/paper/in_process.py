@@ -41,21 +41,7 @@ class Part:
 class DistributedEngine:
     """Clean a stream with detect workers and repair workers that share nothing but messages.
 
-    Args:
-        schema: The schema of the stream.
-        rules: The rules in force from the first tuple on.
-        id: The attribute with each tuple's unique id, for the audit; without it the position is the id.
-        window: The window that bounds the state; None keeps everything.
-        windowing: `bleach` or `basic`.
-        repair: `class` or `vote`.
-        topology: How the work is spread.
-
-    Attributes:
-        workers: By stage: its routers or workers.
-
-    Raises:
-        RuleError: If a rule is wrong or does not fit the schema.
-        ConfigError: If another option is wrong.
+    Options and errors are those of `Engine`; the topology says how the work is spread.
     """
 
     def __init__(
@@ -75,6 +61,7 @@ class DistributedEngine:
         self.id = id
         self.sequencer = Sequencer(ActiveRules(schema, rules, id))
         self.stages = declare_stages(topology, window, windowing, repair)
+        #: by stage: its routers or workers
         self.workers: dict[str, list[Any]] = {
             name: [stage.make() for _ in range(stage.workers)] for name, stage in self.stages.items()
         }
@@ -130,18 +117,10 @@ class DistributedEngine:
     def process(
         self, batch: pa.RecordBatch, updates: Sequence[RuleUpdate] = ()
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Clean the next tuples of the stream, as one micro-batch.
+        """Clean the next tuples of the stream, as one micro-batch; return them and their audit.
 
-        Args:
-            batch: The tuples.
-            updates: Rule updates by position; those within the micro-batch, or right before or after it.
-
-        Returns:
-            The same tuples, cleaned, and one audit row for each changed cell.
-
-        Raises:
-            SchemaError: If the batch has another schema; the engine is as it was.
-            RuleError: If an update is refused; the engine is as it was.
+        Rule updates come by position, within the micro-batch or right before or after it. If one is refused
+        (RuleError), or the batch has another schema (SchemaError), the engine is as it was.
         """
         before = self.sequencer.copy()
         try:

@@ -14,16 +14,11 @@ from .messages import KEY, SCHEMAS, SUB_TUPLES, TUPLES, Envelope, join_cells, me
 
 
 class IngressRouter:
-    """Cut tuples into sub-tuples, and send each to the detect worker of its group.
-
-    Args:
-        detect_workers: The number of detect workers.
-        sends_hinges: Whether a sub-tuple carries the keys of its sibling groups (RW-hinge).
-    """
+    """Cut tuples into sub-tuples, and send each to the detect worker of its group."""
 
     def __init__(self, detect_workers: int, sends_hinges: bool) -> None:
         self.detect_workers = detect_workers
-        self.sends_hinges = sends_hinges
+        self.sends_hinges = sends_hinges  #: whether sub-tuples carry their sibling groups' keys (RW-hinge)
 
     def process(self, applied: Mapping[str, AppliedRules], positions: NDArray[np.int64]) -> list[Envelope]:
         """Route the tuples of a batch, which are at these positions."""

@@ -44,18 +44,12 @@ class LinkState:
 
 
 class LinkWorker(StatefulWorker[LinkState]):
-    """Find the links that the worker's own cells make, and propose merges.
-
-    Args:
-        window: The window.
-        windowing: `bleach` or `basic`.
-        always: Whether to propose for each tuple with a violation (RW-basic), or only where a group enters
-            the graph with an old cell that is in it through another rule, and the tuple does not link the
-            two by itself (RW-dr, RW-ir).
-    """
+    """Find the links that the worker's own cells make, and propose merges."""
 
     def __init__(self, window: Window | None, windowing: str, always: bool) -> None:
         super().__init__(window, windowing)
+        #: whether to propose for each violating tuple (RW-basic), or only where a group enters the graph
+        #: with an old cell in it through another rule, which the tuple does not link by itself (RW-dr, RW-ir)
         self.always = always
 
     def process_attribute(self, attribute: str, inbox: Inbox, segments: list[Segment]) -> list[Envelope]:
@@ -101,9 +95,8 @@ class LinkWorker(StatefulWorker[LinkState]):
     def must_propose(self, linked: set[bytes], links_itself: frozenset[bytes]) -> bool:
         """Return whether the other workers do not know a link yet.
 
-        Args:
-            linked: The groups of the graph that an old cell lies in, one of them new there.
-            links_itself: The groups that the tuple's own cell lies in, which all workers get.
+        An old cell lies in the `linked` groups of the graph, one of them new there; the tuple's own cell,
+        which all workers get, lies in those of `links_itself`.
         """
         return len(linked) > 1 and not linked <= links_itself
 

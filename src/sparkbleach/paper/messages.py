@@ -274,12 +274,7 @@ def key_prefix(serial: int) -> bytes:
 
 
 def join_cells(cells: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
-    """Return rows of fixed-width cells as one byte string for each row.
-
-    Args:
-        cells: The cells of all rows, one after the other.
-        lengths: How many of them each row has.
-    """
+    """Return fixed-width cells, given row after row with the rows' lengths, as a byte string for each row."""
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths * cells.dtype.itemsize, out=offsets[1:])
     return pa.Array.from_buffers(

@@ -28,28 +28,15 @@ from .worker import Saved, StatefulWorker
 
 
 class RepairWorker(StatefulWorker[ViolationGraph]):
-    """Keep a part of the violation graph, and propose candidates for violating cells.
-
-    Args:
-        window: The window.
-        windowing: `bleach` or `basic`.
-        repair: `class` or `vote`.
-        links_late: Whether links found by other workers count from the next micro-batch on only (RW-ir).
-        top: How many candidates a proposal has; None for all, which is exact.
-    """
+    """Keep a part of the violation graph, and propose candidates for violating cells."""
 
     def __init__(
-        self,
-        window: Window | None,
-        windowing: str,
-        repair: str,
-        links_late: bool = False,
-        top: int | None = None,
+        self, window: Window | None, windowing: str, repair: str, links_late: bool, top: int | None
     ) -> None:
         super().__init__(window, windowing)
         self.vote = repair == "vote"
-        self.links_late = links_late
-        self.top = top
+        self.links_late = links_late  #: links found by others count from the next micro-batch on (RW-ir)
+        self.top = top  #: how many candidates a proposal has; None for all, which is exact
 
     @property
     def n_super_cells(self) -> int:

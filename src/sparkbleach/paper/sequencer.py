@@ -18,16 +18,7 @@ from .messages import Clock
 class Sequencer:
     """Counts tuples, and lets rules change between them.
 
-    Args:
-        active_rules: The rules in force from the first tuple on.
-        position: Where the first tuple is.
-        deletions: Position and serial number of rules that were deleted since the last clock.
-
-    Raises:
-        RuleError: If one of the rules is a shadow rule: this topology has no state for them.
-
-    Attributes:
-        position: Where the next tuple will be; whoever takes tuples moves it.
+    It raises a RuleError for a shadow rule: this topology has no state for them.
     """
 
     def __init__(
@@ -36,8 +27,8 @@ class Sequencer:
         for rule in active_rules.rules:
             _refuse_shadow(rule)
         self.active_rules = active_rules
-        self.position = position
-        self.deletions = tuple(deletions)
+        self.position = position  #: where the next tuple will be; whoever takes tuples moves it
+        self.deletions = tuple(deletions)  #: position and serial number of rules deleted since the last clock
         self._first = position
 
     @property
@@ -62,11 +53,7 @@ class Sequencer:
         return other
 
     def change_rules(self, update: RuleUpdate) -> None:
-        """Apply a rule update now, whatever its position.
-
-        Raises:
-            RuleError: If it is refused; nothing is changed.
-        """
+        """Apply a rule update now, whatever its position; RuleError if it is refused: nothing is changed."""
         if update.rule is not None:
             _refuse_shadow(update.rule)
         active = self.active_rules.apply(update)

@@ -65,15 +65,9 @@ Stages = Mapping[str, Stage]
 
 
 def declare_stages(topology: PaperTopology, window: Window | None, windowing: str, repair: str) -> Stages:
-    """Return the stages by name, in the order in which a micro-batch runs through them.
-
-    Args:
-        topology: How the work is spread.
-        window: The window; None for none.
-        windowing: `bleach` or `basic`.
-        repair: `class` or `vote`, which counts over the tuple's own groups: no link matters to it.
-    """
+    """Return the stages by name, in the order in which a micro-batch runs through them."""
     n = topology.repair_workers
+    # To `vote`, which counts over the tuple's own groups, no link matters.
     sends_hinges = repair != "vote" and topology.coordination == "hinge"
     has_coordinator = repair != "vote" and topology.coordination != "hinge"
     first_half = LINK if has_coordinator else REPAIR

@@ -20,10 +20,8 @@ class Tally:
     """Counts violations and repairs by rule, while it turns decisions into repairs."""
 
     def __init__(self) -> None:
-        #: by serial number of a rule: how many tuples have violated it
-        self._violations: Counter[int] = Counter()
-        #: likewise: how many of these had their cell changed
-        self._repairs: Counter[int] = Counter()
+        self._violations: Counter[int] = Counter()  #: by serial number of a rule: tuples that violated it
+        self._repairs: Counter[int] = Counter()  #: likewise: how many of these had their cell changed
 
     def repair(
         self,
@@ -32,13 +30,9 @@ class Tally:
         decisions: Mapping[str, pa.RecordBatch],
         positions: NDArray[np.int64],
     ) -> list[RepairedColumn]:
-        """Return the repairs of tuples that are read by the same rules, attributes in schema order.
+        """Return the repairs of tuples, at ascending positions, that the same rules read; in schema order.
 
-        Args:
-            rules: The rules.
-            applied: What they say of the tuples, for attributes with constants at least.
-            decisions: Messages by attribute, also about other tuples.
-            positions: Those of the tuples, ascending.
+        `applied` has attributes with constants at least; decisions may be about other tuples, too.
         """
         repaired = []
         for attribute, active_rules in rules.by_attribute.items():

@@ -25,8 +25,7 @@ class Group:
     def __init__(self, key: bytes) -> None:
         self.key = key
         self.subgraph: Subgraph | None = None
-        #: the worker's own super cells in it
-        self.cells: set[SuperCell] = set()
+        self.cells: set[SuperCell] = set()  #: the worker's own super cells in it
 
 
 class SuperCell:
@@ -38,12 +37,9 @@ class SuperCell:
         self.keys = keys
         self.groups = groups
         self.value = value
-        #: by pane: cells
-        self.window: dict[int, int] = {}
-        #: cells since it is in the graph
-        self.cumulative = 0
-        #: one of its groups in the graph, None if there is none
-        self.anchor = first_in_graph(groups)
+        self.window: dict[int, int] = {}  #: by pane: cells
+        self.cumulative = 0  #: cells since it is in the graph
+        self.anchor = first_in_graph(groups)  #: one of its groups in the graph, None if there is none
 
 
 class Subgraph:
@@ -53,8 +49,7 @@ class Subgraph:
 
     def __init__(self, group: Group) -> None:
         self.groups = [group]
-        #: by value: the worker's own cells in it
-        self.counts: dict[Any, int] = {}
+        self.counts: dict[Any, int] = {}  #: by value: the worker's own cells in it
 
     def add(self, value: Any, count: int) -> None:
         """Count cells."""
@@ -62,25 +57,16 @@ class Subgraph:
 
 
 class ViolationGraph:
-    """Groups, super cells and subgraphs of one attribute, on one worker.
-
-    Args:
-        basic: Whether window counts are counted, instead of cumulative ones.
-        vote: Whether each group counts for itself: nothing merges then.
-        value_type: The type of values, as messages have them.
-    """
+    """Groups, super cells and subgraphs of one attribute, on one worker."""
 
     def __init__(self, basic: bool, vote: bool, value_type: pa.DataType) -> None:
-        self.basic = basic
-        self.vote = vote
-        self.value_type = value_type
+        self.basic = basic  #: whether window counts are counted, instead of cumulative ones
+        self.vote = vote  #: whether each group counts for itself: nothing merges then
+        self.value_type = value_type  #: of values as messages have them
         self.cells: dict[tuple[bytes, Any], SuperCell] = {}
-        #: those in the graph, and those of own super cells
-        self.groups: dict[bytes, Group] = {}
-        #: those in the graph
-        self.graph: dict[bytes, Group] = {}
-        #: what is known of other workers' cells
-        self.hinges = Hinges()
+        self.groups: dict[bytes, Group] = {}  #: those in the graph, and those of own super cells
+        self.graph: dict[bytes, Group] = {}  #: those in the graph
+        self.hinges = Hinges()  #: what is known of other workers' cells
 
     def join(self, keys: bytes, value: Any, pane: int) -> None:
         """Let a cell join its super cell."""
@@ -128,12 +114,7 @@ class ViolationGraph:
             self._merge(*[self.graph[key] for key in keys if key in self.graph])
 
     def slide(self, start: int, removed: set[bytes]) -> None:
-        """Let the window slide.
-
-        Args:
-            start: Its first pane now.
-            removed: The groups that have no cell in it, on no worker.
-        """
+        """Let the window slide to its first pane `start`; removed groups have no cell in it, on no worker."""
         for cell in list(self.cells.values()):
             for pane in [pane for pane in cell.window if pane < start]:
                 del cell.window[pane]
@@ -154,12 +135,8 @@ class ViolationGraph:
     def candidates(self, keys: list[bytes], linked: bool) -> tuple[dict[Any, int], int]:
         """Count the worker's cells by value in the subgraphs that these groups of the graph are in.
 
-        Args:
-            keys: The groups.
-            linked: Whether a cell lies in all of them, so that their subgraph is one.
-
-        Returns:
-            The counts, each super cell once, and how many groups they are over.
+        Each super cell counts once; the other result is how many groups the counts are over. The subgraph of
+        `linked` groups is one, because a cell lies in all of them.
         """
         first = self.graph[keys[0]].subgraph
         if first is not None and (len(keys) == 1 or (linked and not self.vote)):
@@ -305,10 +282,7 @@ class ViolationGraph:
 
 def first_in_graph(groups: Iterable[Group]) -> Group | None:
     """Return the first of some groups that is in the graph."""
-    for group in groups:
-        if group.subgraph is not None:
-            return group
-    return None
+    return next((group for group in groups if group.subgraph is not None), None)
 
 
 def _cells_schema(value: pa.DataType) -> pa.Schema:

@@ -16,20 +16,12 @@ Saved = dict[str, pa.RecordBatch]
 
 
 class StatefulWorker(ABC, Generic[State]):
-    """A worker with state: the same envelopes always lead it to the same state.
-
-    Args:
-        window: The window; None for none.
-        windowing: `bleach` or `basic`.
-
-    Attributes:
-        states: By attribute.
-    """
+    """A worker with state: the same envelopes always lead it to the same state."""
 
     def __init__(self, window: Window | None, windowing: str) -> None:
         self.window = window
         self.basic = windowing == "basic"
-        self.states: dict[str, State] = {}
+        self.states: dict[str, State] = {}  #: by attribute
 
     def process(self, envelopes: Iterable[Envelope]) -> list[Envelope]:
         """Take in the messages of a micro-batch."""
