@@ -14,21 +14,13 @@ _TEXT_CHARS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A rule update that somebody published, or a record that cannot be read as one.
+    """A rule update that somebody published, or a record that cannot be read as one."""
 
-    Attributes:
-        number: Names the record in its log; a later record has a greater number.
-        update: The update; None if the record cannot be read as one.
-        problem: Why it cannot be read.
-        by: Who published it, if it says so.
-        published: When it was published, in ISO 8601.
-    """
-
-    number: str
-    update: RuleUpdate | None
-    problem: str | None = None
-    by: str | None = None
-    published: str | None = None
+    number: str  #: names the record in its log; a later record has a greater number
+    update: RuleUpdate | None  #: the update; None if the record cannot be read as one
+    problem: str | None = None  #: why it cannot be read
+    by: str | None = None  #: who published it, if it says so
+    published: str | None = None  #: when it was published, in ISO 8601
 
     @classmethod
     def read(cls, number: str, text: str | None) -> ControlRecord:

@@ -73,8 +73,7 @@ def open_log(target: str, options: Mapping[str, str] | None = None) -> RuleLog:
 class DirectoryLog:
     """A rule log in a directory: a file for each control record, and the outcomes in `_outcomes`.
 
-    Args:
-        directory: The directory, on a file system that publishers and the stream see; made when needed.
+    Publishers and the stream must see the directory, which is made when needed.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
