@@ -121,11 +121,9 @@ def publish(topic: Topic, records: Iterable[tuple[bytes | None, bytes | None, He
 
 
 def read(topic: Topic, begin: dict[int, int] | None = None) -> list[Record]:
-    """Return the records that a topic has now, partition by partition.
+    """Return the records that a topic has now, partition by partition; none if it does not exist.
 
-    Args:
-        topic: The topic; if it does not exist there are no records.
-        begin: By partition: the offset to begin at; the first one if not given.
+    `begin` has by partition the offset to begin at; the first one if not given.
     """
     with _Reader(topic) as reader:
         return [

@@ -71,10 +71,7 @@ def connector_jars(notify: Callable[[str], None] = lambda _: None) -> list[Path]
     """Return the jars that make Spark read and write Kafka, fetched if they are not in the cache.
 
     The connector has the version of PySpark, or, where that is not published, the newest older one of the
-    same major version.
-
-    Args:
-        notify: Gets a line that says what is fetched, and which version was chosen.
+    same major version; `notify` gets a line that says which, when it is fetched.
     """
     wanted = version("pyspark")
     note = cache() / f"connector-for-{wanted}.txt"
@@ -100,11 +97,7 @@ def spark_jars(notify: Callable[[str], None] = lambda _: None) -> str:
 
 
 def broker_jars(notify: Callable[[str], None] = lambda _: None) -> list[Path]:
-    """Return the jars of a Kafka broker, fetched if they are not in the cache.
-
-    Args:
-        notify: Gets a line when the jars are fetched.
-    """
+    """Return the jars of a Kafka broker, fetched, with a line for `notify`, if they are not in the cache."""
     lines = [line.split() for line in _BROKER.read_text().splitlines() if not line.startswith("#")]
     artifacts = [(Artifact.parse(coordinates), checksum) for checksum, coordinates in lines]
     if not all((cache() / artifact.path()).exists() for artifact, _ in artifacts):
