@@ -32,12 +32,7 @@ class Memory:
     lanes: list[list[str]] = field(default_factory=lambda: [[]])
 
     def check(self, checkpoint: str, **given: Any) -> None:
-        """Check that options are given as in earlier runs.
-
-        Args:
-            checkpoint: The directory.
-            given: Options by name; of lanes the number.
-        """
+        """Check that options, by name (of lanes the number), are given as in earlier runs."""
         made = {**self.__dict__, "lanes": len(self.lanes)}
         check_options(
             {option.replace("_", " "): made[option] for option in given},

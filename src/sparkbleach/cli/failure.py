@@ -31,8 +31,7 @@ _CAUSE = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
 def reported_errors(*, debug: bool) -> Iterator[None]:
     """Turn errors into a line on standard error and an exit code, and warnings into lines.
 
-    Args:
-        debug: Whether errors keep their traceback.
+    With `debug` errors keep their traceback.
     """
     with warnings.catch_warnings():
         if not debug:

@@ -33,20 +33,13 @@ _UPDATES_SHOWN = 5
 
 
 class Progress:
-    """What a query has done so far.
-
-    Attributes:
-        tuples: How many rows were read in this run.
-        batches: How many micro-batches had rows.
-        report: The last report of the lane.
-        updates: Which rule updates were applied or refused in this run, as text.
-    """
+    """What a query has done so far."""
 
     def __init__(self) -> None:
-        self.tuples = 0
-        self.batches = 0
-        self.report: dict[str, Any] = {}
-        self.updates: list[str] = []
+        self.tuples = 0  #: rows read in this run
+        self.batches = 0  #: micro-batches that had rows
+        self.report: dict[str, Any] = {}  #: the last report of the lane
+        self.updates: list[str] = []  #: rule updates that were applied or refused in this run, as text
         self._begun = time.monotonic()
         self._seconds = 0.0
         self._batch_seconds = 0.0
@@ -158,10 +151,7 @@ def echo_rules(violations: dict[str, int], repairs: dict[str, int]) -> None:
 def follow_query(query: StreamingQuery, progress: Progress, *, waiting: bool) -> None:
     """Show the progress of a query until it ends, or until Ctrl-C or SIGTERM ends it.
 
-    Args:
-        query: The query.
-        progress: Where its micro-batches are counted.
-        waiting: Whether it waits for more input at the end.
+    If it is `waiting`, it waits for more input at the end.
     """
     stop = threading.Event()
     try:

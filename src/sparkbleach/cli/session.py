@@ -50,15 +50,11 @@ def check_java() -> None:
 def spark_session(
     master: str | None, *, debug: bool, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Give the session of this process, or a new one that ends afterwards.
+    """Give the session of this process, or a new one, with further settings, that ends afterwards.
 
-    What Spark and its workers write to standard error goes to a log file. An error whose cause is not clear
-    gets a note with the path of the log; in all other cases the log is deleted.
-
-    Args:
-        master: Where Spark runs; on all cores of this machine if neither this nor SPARK_MASTER says so.
-        debug: Whether Spark writes to standard error instead.
-        settings: Further settings of a new session.
+    Spark runs where `master` or SPARK_MASTER says, or on all cores of this machine. Unless `debug`, what it
+    and its workers write to standard error goes to a log file. An error whose cause is not clear gets a note
+    with the path of the log; in all other cases the log is deleted.
     """
     running = SparkSession.getActiveSession()
     if running is not None:

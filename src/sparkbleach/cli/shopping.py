@@ -32,13 +32,9 @@ _STORES, _ITEMS, _CUSTOMERS = 40, 3_000, 4_000
 
 
 def shopping(n: int, seed: int, dirt: float) -> Spoilt:
-    """Return `n` transactions.
+    """Return `n` transactions of which a cell on the right of a rule is wrong with probability `dirt`.
 
-    Args:
-        n: How many.
-        seed: Of the random numbers.
-        dirt: The probability that a cell on the right of a rule is wrong (a typo, or another value), and
-            twice the probability that one on the left is missing.
+    It has a typo, or another value; a cell on the left is missing half as often.
     """
     right, left = ("city", "category", "email"), ("store", "zipcode", "item", "customer")
     errors = [
