@@ -253,7 +253,7 @@ def test_twins_warn_once(spark: SparkSession, rules: list[str], updates: list[Ru
     assert [warning.filename for warning in caught if warning.category is RuleWarning] == [__file__]
 
 
-def test_workers_without_the_package_are_told(
+def test_workers_without_the_package_are_reported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If Spark would start a Python that cannot find the package, a warning says which to set."""

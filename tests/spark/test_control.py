@@ -23,10 +23,10 @@ def make(spark: SparkSession, tmp_path: Path) -> Callable[[], ControlledStream]:
 
 
 def test_rules_change_while_the_stream_runs(make: Callable[[], ControlledStream]) -> None:
-    """Updates take effect without a restart, and rows and audit are the engine's at the positions told.
+    """Updates take effect without a restart, at the positions in their outcomes: the engine gives the same.
 
-    A micro-batch may have control records only; what is refused is told and changes nothing; neither does a
-    query that is stopped in the middle of a micro-batch; a restart with other rules changes these only.
+    A micro-batch may have control records only. A refused record has an outcome and changes nothing; neither
+    does a query that is stopped in the middle of a micro-batch. A restart with other rules changes these.
     """
     stream = make()
     controller = stream.controller
@@ -64,9 +64,9 @@ def test_rules_change_while_the_stream_runs(make: Callable[[], ControlledStream]
             "delete zip_city",
             "a script",
         ]
-        told = stream.told(query, 8)
-        assert sum(line.startswith("refused: ") for line in told) == 3
-        assert "applied: delete zip_city; active from position 150 on, version 5" in told
+        lines = stream.told(query, 8)
+        assert sum(line.startswith("refused: ") for line in lines) == 3
+        assert "applied: delete zip_city; active from position 150 on, version 5" in lines
         stream.send()
         controller.promote("s")
     with stream.running() as query:  # it may have been stopped in the middle of a micro-batch
@@ -144,6 +144,9 @@ def test_scripted_updates_have_outcomes_too(
         .start()
     )
     query.awaitTermination()
-    told = sorted((json.loads(row["_control"]) for row in rows), key=lambda outcome: outcome["index"])
-    assert [(outcome["kind"], outcome["position"]) for outcome in told] == [("started", 0), ("applied", 70)]
+    outcomes = sorted((json.loads(row["_control"]) for row in rows), key=lambda outcome: outcome["index"])
+    assert [(outcome["kind"], outcome["position"]) for outcome in outcomes] == [
+        ("started", 0),
+        ("applied", 70),
+    ]
     assert all(row[name] is None for row in rows for name in TABLE.schema.names)

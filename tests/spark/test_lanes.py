@@ -110,13 +110,13 @@ def test_lanes_give_what_the_engine_gives(
 
 
 def test_a_static_dataframe_in_lanes(tmp_path: Path, spark: SparkSession) -> None:
-    """A static DataFrame gives the same, with a split attribute and a row that is set aside."""
+    """A static DataFrame gives the same, with a split attribute and a quarantined row."""
     table = tuples(700, seed=9)
     write_files(table, tmp_path / "in", [300, 400])
     df = spark.read.schema(DDL).parquet(str(tmp_path / "in")).repartition(3)
-    bad = spark.createDataFrame([(None,) * len(df.columns)], DDL)
+    without_id = spark.createDataFrame([(None,) * len(df.columns)], DDL)
     cleaned = clean(
-        df.union(bad),
+        df.union(without_id),
         RULES,
         id="id",
         order_by=F.coalesce(-F.col("id"), F.lit(1)),
@@ -175,7 +175,7 @@ def test_lanes_go_on_after_a_restart(tmp_path: Path, stream: Callable[[], DataFr
 def test_rules_change_in_all_lanes(
     tmp_path: Path, spark: SparkSession, stream: Callable[[], DataFrame]
 ) -> None:
-    """Live updates take effect in all lanes alike, new attributes included, and are told once.
+    """Updates of a running stream take effect in all lanes alike, new attributes included, with one outcome.
 
     A second rule for an attribute that is split is refused.
     """
@@ -225,7 +225,7 @@ def test_rules_change_in_all_lanes(
 def test_wrong_lanes_are_refused(
     spark: SparkSession, stream: Callable[[], DataFrame], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is wrong is refused before anything runs; what is right is told in the log."""
+    """What is wrong is refused before anything runs; a placement is written to the log."""
     write_files(tuples(10, seed=1), tmp_path / "in", [10])
     for wrong in (0, True, None, 1.5, "2", ["city"], [[1]], []):
         with pytest.raises(ConfigError, match=r"lanes: .* must be a positive integer"):

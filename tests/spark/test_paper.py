@@ -176,7 +176,7 @@ def test_wrong_options_are_refused(
         clean(df, RULES, id="id", topology="star")
     with pytest.raises(ConfigError, match="topology: must be 'fused', 'paper' or a PaperTopology, not int"):
         clean(df, RULES, id="id", topology=2)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="lanes: they are for the fused topology"):
+    with pytest.raises(ConfigError, match="lanes: must be 1 with topology='paper'"):
         clean(df, RULES, id="id", topology="paper", lanes=2)
     with pytest.raises(ConfigError, match="detect_workers: 0 must be a positive integer"):
         clean(df, RULES, id="id", topology=PaperTopology(detect_workers=0))

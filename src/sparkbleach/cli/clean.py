@@ -41,8 +41,8 @@ def clean(
     Example: `sparkbleach clean --rules rules.yml --input 'in/*.csv' --id id --output clean`
     """
     with reported_errors(debug=debug):
+        from ..spark.check import place_attributes
         from ..spark.clean import clean as clean_rows
-        from ..spark.clean import placed
         from ..spark.control import read_control
         from ..spark.settings import PARTITIONS
         from .checkpoint import Checkpoint
@@ -62,7 +62,7 @@ def clean(
                 memory.check(route.checkpoint, topology=spread.name, lanes=spread.lanes)
             opened = route.open(session, stream.id, memory)
             lanes = memory.lanes_among(opened.stream.columns) if memory else spread.lanes
-            placement = placed(opened.stream, loaded, rule_updates=how["rule_updates"], lanes=lanes)
+            placement = place_attributes(opened.stream, loaded, rule_updates=how["rule_updates"], lanes=lanes)
             if spread.lanes > 1:
                 typer.echo(f"lanes       {placement}", err=True)
             cleaned = clean_rows(

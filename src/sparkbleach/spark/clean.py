@@ -1,11 +1,9 @@
-"""Ingress, one lane or several or the paper's workers, egress, as transformations of a DataFrame."""
+"""The entry point: options are checked, a plan is made, and ingress, lanes and egress are put together."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,23 +11,21 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from ..config import DEFAULT_WINDOW, Window, check_choice, check_repair, check_window, check_windowing
+from ..config import DEFAULT_WINDOW, Window, check_repair, check_window, check_windowing
 from ..engine.audit import audit_schema
 from ..engine.check import check_stream
-from ..engine.placement import Placement
-from ..errors import ConfigError, RuleError
-from ..paper.sequencer import Sequencer
+from ..errors import ConfigError
 from ..paper.topology import PaperTopology
-from ..rules.active import ActiveRules
-from ..rules.check import CheckedRule, columns_read, is_plain, warn_of_twins
+from ..rules.check import columns_read, is_plain
 from ..rules.rule import RuleLike
 from ..rules.update import RuleUpdate, sort_updates
+from .check import check_control, check_rules, paper_topology
 from .compat import arrow_schema, spark_type
 from .egress import egress
 from .files.quarantine import unreadable_column
 from .ingress import control_rows, ingress
 from .lane import Lane, static_lane
-from .lanes import Lanes, cells_by_lane, placement_of
+from .lanes import Lanes, cells_by_lane, choose_placement
 from .limits import DEFAULT_LIMITS, Limits
 from .paper.chain import chain
 from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, Plan
@@ -38,8 +34,6 @@ from .rows import IngressRow, LaneRow, row_schema
 from .settings import check_session
 
 OrderBy = str | Column | Sequence[str | Column]
-
-TOPOLOGIES = ("fused", "paper")
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +63,8 @@ def clean(
         df: A streaming or a static DataFrame.
         rules: The rules: objects, texts, or mappings as in a file of rules.
         id: The column with each row's unique id.
-        order_by: What says in which order the rows of a micro-batch (or of a static DataFrame) come: columns,
-            or their names; the order of the source if not given.
+        order_by: The columns, or their names, that order the rows of a micro-batch or of a static DataFrame;
+            the order of the source if not given.
         window: The window that bounds the state; None keeps everything.
         windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
         repair: `class` (over the whole subgraph) or `vote` (over the tuple's own groups).
@@ -80,7 +74,7 @@ def clean(
             `value`, the update as JSON. They take effect before the first tuple of their micro-batch. What
             became of them leaves in rows whose column `_control` is not null (and all others are).
         audit: Whether to add the column `_repairs`: what was changed in the row, and why.
-        quarantine: Whether to set rows aside that have no id or could not be parsed: they are not cleaned,
+        quarantine: Whether to quarantine rows that have no id or could not be parsed. They are not cleaned,
             and the column `_quarantine` says why (null in all other rows).
         egress_partitions: In how many partitions clean rows leave; as many as the session's default
             parallelism if not given; 1 leaves them in the lane's task, which is best for small micro-batches.
@@ -96,34 +90,32 @@ def clean(
         RuleError: If a rule or a rule update is wrong or does not fit the schema.
         ConfigError: If another option, or a setting of the session, is wrong.
     """
-    paper = _paper_topology(df, topology)
-    _check_control(df, control)
-    schema = arrow_schema(df.schema)
-    updates = sort_updates(rule_updates)
+    paper = paper_topology(df, topology)
+    check_control(df, control)
     check_window(window)
     check_windowing(windowing)
     check_repair(repair)
+    schema = arrow_schema(df.schema)
+    updates = sort_updates(rule_updates)
     active = check_stream(schema, rules, id)
-    first = active.rules
-    checked, n_rules = _check_rules(active, updates, paper=paper is not None, warn=True)
-    placement = placement_of(lanes, n_rules, schema)
+    first_rules = active.rules
+    all_rules, n_rules = check_rules(active, updates, paper=paper is not None, warn=True)
+    placement = choose_placement(lanes, n_rules, schema)
+    if paper and len(placement.lanes) > 1:
+        raise ConfigError("lanes: must be 1 with topology='paper'; they are for the fused topology")
     check_session(df, None if paper else len(placement.lanes))
     if len(placement.lanes) > 1:
-        if paper:
-            raise ConfigError(
-                "lanes: they are for the fused topology; leave them out, or leave out topology='paper'"
-            )
         logger.info("lanes: %s", placement)
-    read = columns_read(checked, schema) or [id]
+    read = columns_read(all_rules, schema) or [id]
     plain = [name for name in schema.names if control is not None and is_plain(schema.field(name).type)]
     cells = [name for name in schema.names if name in read or name in plain]
-    order, hidden = _order(df, order_by, apart=cells if quarantine else ())
+    ordered, order = _add_order(df, order_by, apart=cells if quarantine else ())
     cells += [name for name in order if name not in cells]
     unreadable = unreadable_column(df.sparkSession) if quarantine else None
     plan = Plan(
         schema=schema,
         id=id,
-        rules=first,
+        rules=first_rules,
         updates=updates,
         order_by=order,
         cells=tuple(cells),
@@ -137,34 +129,14 @@ def clean(
         limits=limits,
         paper=paper,
         placement=placement,
-        lane_cells=cells_by_lane(placement, checked, cells, (*plain, *order)),
+        lane_cells=cells_by_lane(placement, all_rules, cells, (*plain, *order)),
     )
-    output_schema = _output_schema(df.schema, plan)
-    if hidden:
-        df = df.select("*", *hidden)
-    if plan.order_by and not df.isStreaming:
-        # Spark sorts, so that the lane gets blobs one after the other and need not hold them all.
-        df = df.orderBy(*map(_quoted, plan.order_by)).select(*map(_quoted, schema.names))
-        cells = [name for name in cells if name in schema.names]
-        plan = replace(
-            plan, order_by=(), cells=tuple(cells), lane_cells=cells_by_lane(placement, checked, cells, ())
-        )
-    blobs = df.mapInArrow(ingress(plan), row_schema(IngressRow))
-    if control is not None:
-        blobs = blobs.union(control_rows(control, plan.keys))
     n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
-    if paper:
-        cleaned = chain(blobs, plan, n_partitions)
-    elif df.isStreaming:
-        grouped = blobs.groupBy("lane")
-        cleaned = grouped.transformWithStateInPandas(Lane(plan), row_schema(LaneRow), "append", "none")
-    else:
-        in_turn = blobs.repartition(plan.n_lanes, "lane").sortWithinPartitions("partition", "sequence")
-        cleaned = in_turn.mapInArrow(static_lane(plan), row_schema(LaneRow))
-    cleaned = cleaned.observe(observation, *report_columns(plan.n_lanes))
+    decided = _decide(ordered, plan, control, n_partitions)
+    decided = decided.observe(observation, *report_columns(plan.n_lanes))
     if n_partitions > 1 or plan.n_lanes > 1:
-        cleaned = cleaned.repartitionById(n_partitions, F.col("number") % n_partitions)
-    return cleaned.mapInArrow(egress(plan), output_schema)
+        decided = decided.repartitionById(n_partitions, F.col("number") % n_partitions)
+    return decided.mapInArrow(egress(plan), _output_schema(df.schema, plan))
 
 
 def audit(cleaned: DataFrame) -> DataFrame:
@@ -180,87 +152,18 @@ def audit(cleaned: DataFrame) -> DataFrame:
     return cleaned.select(F.explode(REPAIRS).alias(REPAIRS)).select(f"{REPAIRS}.*")
 
 
-def _paper_topology(df: DataFrame, topology: str | PaperTopology) -> PaperTopology | None:
-    """Return the paper's topology; None for the fused one."""
-    if isinstance(topology, str):
-        if check_choice("topology", topology, TOPOLOGIES) == "fused":
-            return None
-        topology = PaperTopology()
-    if not isinstance(topology, PaperTopology):
-        raise ConfigError(
-            f"topology: must be 'fused', 'paper' or a PaperTopology, not {type(topology).__name__}"
-        )
-    if not df.isStreaming:
-        raise ConfigError(
-            "topology: 'paper' is for streaming DataFrames; clean a static one with topology='fused', "
-            "which gives the same rows"
-        )
-    return topology
-
-
-def placed(
-    df: DataFrame,
-    rules: Iterable[RuleLike],
-    *,
-    rule_updates: Iterable[RuleUpdate | Mapping[str, Any]] = (),
-    lanes: Lanes = 1,
-) -> Placement:
-    """Return which lane has which attributes if `clean` is called like this."""
-    schema = arrow_schema(df.schema)
-    _, n_rules = _check_rules(check_stream(schema, rules), sort_updates(rule_updates))
-    return placement_of(lanes, n_rules, schema)
-
-
-def _check_control(df: DataFrame, control: DataFrame | None) -> None:
-    if control is None:
-        return
-    if not (df.isStreaming and control.isStreaming):
-        raise ConfigError(
-            "control: rules can change only while a stream runs, so both DataFrames have to be streaming; "
-            "give rule_updates instead"
-        )
-    if [(field.name, field.dataType) for field in control.schema] != [
-        (name, StringType()) for name in ("number", "value")
-    ]:
-        raise ConfigError(
-            f"control: its columns are {control.schema.simpleString()}; "
-            "select number and value, both as strings, or give what the stream of a rule log returns"
-        )
-
-
-def _check_rules(
-    active: ActiveRules, updates: Sequence[RuleUpdate], *, paper: bool = False, warn: bool = False
-) -> tuple[list[CheckedRule], Counter[str]]:
-    """Apply all updates to the rules; return those active at any time, and by attribute how many at the most.
-
-    With `warn`, rules that say the same thing are warned of, at the line that calls the caller.
-    """
-    apply: Callable[[RuleUpdate], object] = Sequencer(active).change_rules if paper else active.apply
-    checked = {one.serial: one.checked for one in active}
-    if warn:
-        warn_of_twins(checked.values(), stacklevel=4)
-    n_rules = Counter(rule.rhs for rule in active.rules)
-    for update in updates:
-        try:
-            apply(update)
-        except RuleError as error:
-            raise RuleError(f"{update.place}: {error}") from error
-        checked |= {one.serial: one.checked for one in active}
-        if warn and update.rule is not None:
-            warn_of_twins((one.checked for one in active), {update.id}, stacklevel=4)
-        n_rules |= Counter(rule.rhs for rule in active.rules)
-    return list(checked.values()), n_rules
-
-
-def _order(
+def _add_order(
     df: DataFrame, order_by: OrderBy | None, apart: Sequence[str]
-) -> tuple[tuple[str, ...], list[Column]]:
-    """Return the names of the columns to order by, and those columns that have to be added for it.
+) -> tuple[DataFrame, tuple[str, ...]]:
+    """Return rows with all columns that lanes order them by, and the names of these columns.
 
-    The columns `apart` may not be ordered by themselves: they are added a second time.
+    Of a static DataFrame Spark orders the rows, so that a lane gets blobs one after the other and need not
+    hold them all: no column is left to order by.
+
+    The columns `apart` are those that quarantined rows lose: they are added a second time.
     """
     if order_by is None:
-        return (), []
+        return df, ()
     given = [order_by] if isinstance(order_by, str | Column) else list(order_by)
     names: list[str] = []
     hidden: list[Column] = []
@@ -277,11 +180,28 @@ def _order(
             column = F.col(_quoted(column))
         names.append(ORDER.format(len(hidden)))
         hidden.append(column.alias(names[-1]))
-    return tuple(names), hidden
+    with_order = df.select("*", *hidden) if hidden else df
+    if df.isStreaming or not names:
+        return with_order, tuple(names)
+    return with_order.orderBy(*map(_quoted, names)).select(*map(_quoted, df.columns)), ()
+
+
+def _decide(df: DataFrame, plan: Plan, control: DataFrame | None, n_partitions: int) -> DataFrame:
+    """Return the rows that lanes, or the paper's aggregator, send: blobs with repairs."""
+    blobs = df.mapInArrow(ingress(plan), row_schema(IngressRow))
+    if control is not None:
+        blobs = blobs.union(control_rows(control, plan.keys))
+    if plan.paper:
+        return chain(blobs, plan, n_partitions)
+    if df.isStreaming:
+        grouped = blobs.groupBy("lane")
+        return grouped.transformWithStateInPandas(Lane(plan), row_schema(LaneRow), "append", "none")
+    in_turn = blobs.repartition(plan.n_lanes, "lane").sortWithinPartitions("partition", "sequence")
+    return in_turn.mapInArrow(static_lane(plan), row_schema(LaneRow))
 
 
 def _quoted(name: str) -> str:
-    """Return the name of a column such that Spark takes it as it is, dots and all."""
+    """Return the name of a column quoted, so that Spark sees no dots in it."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -82,7 +82,7 @@ def _clean_sorted(
 ) -> list[list[RepairedColumn]]:
     """Clean batches in the order of columns; return the repairs of each, by its own rows."""
     table = pa.concat_batches([plain_columns(batch) for batch in batches])
-    order = order_of(table, order_by)
+    order = sort_order(table, order_by)
     if table.num_rows:  # before the schema is asked which columns are there for the order only
         events.apply_due()
     cells = table.drop_columns([name for name in order_by if name not in engine.schema.names])
@@ -132,7 +132,7 @@ def _between_positions(
     return parts
 
 
-def order_of(table: pa.RecordBatch, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
+def sort_order(table: pa.RecordBatch, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
     """Return the order of the rows; None if they are in order."""
     if len(order_by) == 1:
         column = table.column(order_by[0])

@@ -37,7 +37,7 @@ def ingress(plan: Plan) -> ArrowFunction:
             cells, quarantined = _quarantine_rows(rows, plan) if plan.quarantine else (rows, None)
             packed: dict[tuple[str, ...], pa.Buffer] = {}  # lanes may get the same
             for lane, key in enumerate(plan.keys):
-                names = plan.cells_of(lane)
+                names = plan.cells_for(lane)
                 if names not in packed:
                     packed[names] = pack([batch.select(names) for batch in cells], small=True)
                 along = rest if lane == 0 else []

@@ -17,8 +17,8 @@ from .compat import spark_hash
 Lanes = int | Sequence[Sequence[str]]
 
 
-def placement_of(lanes: Lanes, n_rules: Mapping[str, int], schema: pa.Schema) -> Placement:
-    """Return the placement that a user asks for, from how many rules each attribute has at the most.
+def choose_placement(lanes: Lanes, n_rules: Mapping[str, int], schema: pa.Schema) -> Placement:
+    """Return the placement that a user has chosen, from how many rules each attribute has at the most.
 
     Attributes that are not listed in `lanes` are placed by load.
     """

@@ -68,11 +68,11 @@ class Plan:
         """By lane: the key of its rows."""
         return spread_keys(self.n_lanes)
 
-    def cells_of(self, lane: int) -> tuple[str, ...]:
+    def cells_for(self, lane: int) -> tuple[str, ...]:
         """Return the columns that go to a lane."""
         return self.lane_cells[lane] if self.n_lanes > 1 else self.cells
 
     def carries(self, lane: int) -> bool:
         """Return whether a lane sends its cells on: the lanes before it do not have all of them."""
-        before = {name for earlier in range(lane) for name in self.cells_of(earlier)}
-        return lane == 0 or not before.issuperset(self.cells_of(lane))
+        before = {name for earlier in range(lane) for name in self.cells_for(earlier)}
+        return lane == 0 or not before.issuperset(self.cells_for(lane))

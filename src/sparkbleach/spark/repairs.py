@@ -22,15 +22,15 @@ def pack_repairs(repaired: Sequence[RepairedColumn]) -> pa.Buffer | None:
     sink = pa.BufferOutputStream()
     for column in repaired:
         own = {"row": _narrow(column.rows), "new": column.new}
-        told = {"attribute": column.attribute, "version": column.version, "applied": column.applied}
+        metadata = {"attribute": column.attribute, "version": column.version, "applied": column.applied}
         shift = column.positions - column.rows
         if (shift == shift[0]).all():  # unless rows were sorted
-            told["shift"] = int(shift[0])
+            metadata["shift"] = int(shift[0])
         else:
             own["position"] = pa.array(column.positions)
         why = column.why
         batch = pa.RecordBatch.from_arrays([*own.values(), *why.columns], names=[*own, *why.schema.names])
-        batch = batch.replace_schema_metadata({_METADATA: json.dumps(told)})
+        batch = batch.replace_schema_metadata({_METADATA: json.dumps(metadata)})
         with pa.ipc.new_stream(sink, batch.schema, options=QUICK) as writer:
             writer.write_batch(batch)
     return sink.getvalue()
@@ -43,16 +43,16 @@ def unpack_repairs(data: pa.Buffer) -> list[RepairedColumn]:
     while source.tell() < data.size:
         with pa.ipc.open_stream(source) as reader:
             (batch,) = reader
-            told = json.loads(reader.schema.metadata[_METADATA])
+            metadata = json.loads(reader.schema.metadata[_METADATA])
             # To the end of this stream, where the next one begins.
             while next(reader, None) is not None:
                 pass
         row = batch.column("row").to_numpy().astype(np.int64)
-        shift = told.pop("shift", None)
+        shift = metadata.pop("shift", None)
         position = batch.column("position").to_numpy() if shift is None else row + shift
         why = batch.select([name for name in batch.schema.names if name not in ("row", "position", "new")])
         repaired.append(
-            RepairedColumn(**told, rows=row, positions=position, new=batch.column("new"), why=why)
+            RepairedColumn(**metadata, rows=row, positions=position, new=batch.column("new"), why=why)
         )
     return repaired
 

@@ -194,7 +194,7 @@ class ReplicaStore:
 
 
 class ChunkedSnapshot:
-    """A snapshot of a replica as it is after a delta, to be written chunk by chunk while the replica goes on.
+    """A snapshot of a replica after a delta, to be written chunk by chunk while the replica changes.
 
     A chunk has `chunk_bytes` bytes before compression.
     """

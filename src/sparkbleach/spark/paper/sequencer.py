@@ -22,7 +22,7 @@ from ...paper.stages import AGGREGATOR, INGRESS_ROUTER, Stages, clock_ticks
 from ...rules.active import ActiveRules
 from ...schema_text import schema_from_text, schema_to_text
 from ..blob import unpack
-from ..clean_blobs import order_of
+from ..clean_blobs import sort_order
 from ..garbage import collect_garbage
 from ..plan import Plan
 from ..replica import open_store
@@ -135,7 +135,7 @@ def _positions(cells: Sequence[bytes], order_by: tuple[str, ...], first: int) ->
         return []
     place = np.arange(first, first + ends[-1])
     if order_by:
-        order = order_of(
+        order = sort_order(
             pa.concat_batches([plain_columns(batch.select(order_by)) for batch in batches]), order_by
         )
         if order is not None:
