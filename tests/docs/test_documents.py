@@ -85,7 +85,7 @@ def test_commands_of_the_evaluation_work(tmp_path: Path) -> None:
 
 
 def test_the_yaml_example_loads(tmp_path: Path) -> None:
-    """The file of rules in docs/rules.md is read, and a mistake in it is told with its line."""
+    """The file of rules in docs/rules.md is read, and a mistake in it is reported with its line."""
     (text,) = [code for language, code in blocks("docs/rules.md") if language == "yaml"]
     path = tmp_path / "rules.yml"
     path.write_text(text)

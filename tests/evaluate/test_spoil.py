@@ -1,4 +1,4 @@
-"""Dirt: every kind does what it says, and the log tells all of it."""
+"""Dirt: every kind does what it says, and the log has all of it."""
 
 from __future__ import annotations
 

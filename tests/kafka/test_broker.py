@@ -21,7 +21,7 @@ DEADLINE_SECONDS = 180
 
 
 def listens(port: int) -> bool:
-    """Tell whether something listens on a port."""
+    """Return whether something listens on a port."""
     with socket.socket() as one:
         return one.connect_ex(("127.0.0.1", port)) == 0
 

@@ -1,4 +1,4 @@
-"""The command reads and writes topics, goes on after a SIGKILL, and tells what is wrong."""
+"""The command reads and writes topics, goes on after a SIGKILL, and says what is wrong."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def test_a_killed_cleaner_goes_on(broker: Broker, tmp_path: Path, rules: Path) -
 
 
 def test_what_is_wrong_is_reported(run: Run, broker: Broker, tmp_path: Path, rules: Path) -> None:
-    """Paths among topics, options for files, a missing schema or topic: told before anything is made."""
-    dirty = new_topic(broker, "told")
+    """Paths among topics, options for files, a missing schema or topic: reported before anything is made."""
+    dirty = new_topic(broker, "wrong")
     send(dirty, [b'{"id": 1, "zipcode": "1", "city": "Rome"}'])
     output = dirty.beside("clean")
 

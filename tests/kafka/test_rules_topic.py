@@ -55,7 +55,7 @@ class Stream:
         return stream.option("checkpointLocation", str(self.here / "checkpoint")).start()
 
     def wait(self, query: StreamingQuery, n_records: int, n_outcomes: int = 0) -> None:
-        """Wait until the output has so many records, and the log so many outcomes."""
+        """Wait until the output has this number of records, and the log this number of outcomes."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while size(self.clean) < n_records or len(self.log.outcomes()) < n_outcomes:
             assert query.exception() is None
@@ -63,7 +63,7 @@ class Stream:
             time.sleep(0.1)
 
     def updates(self) -> list[dict[str, Any]]:
-        """Return the updates that took effect, at the positions that the outcomes tell."""
+        """Return the updates that took effect, at the positions that the outcomes have."""
         return [
             {**outcome.update, "at": outcome.position}
             for outcome in self.log.outcomes()

@@ -44,7 +44,7 @@ def cleaned(spark: SparkSession, topic: Topic, per_batch: int = 10_000) -> DataF
 
 
 def by_engine(table: pa.Table) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return what the engine makes of a stream, nothing set aside."""
+    """Return what the engine makes of a stream, with nothing quarantined."""
     return cleaned_by_engine(table.select(COLUMNS), rules=RULES)
 
 
@@ -160,7 +160,7 @@ def test_a_micro_batch_that_was_written_in_part_is_completed(
 
 
 def test_what_is_wrong_is_refused_before_anything_is_written(spark: SparkSession, broker: Broker) -> None:
-    """A missing topic, a schema without the id, topics that are one: each is told with a remedy."""
+    """A missing topic, a schema without the id, topics that are one: each is reported with a remedy."""
     missing = Topic.parse(broker.url("nowhere"))
     with pytest.raises(ConfigError, match=r"nowhere: there is no such topic; create it"):
         read_topic(spark, missing, DDL, id="id")

@@ -165,7 +165,7 @@ def test_ids_are_trusted(spark: SparkSession) -> None:
     ]
 
 
-def test_rows_without_id_are_set_aside(spark: SparkSession) -> None:
+def test_rows_without_id_are_quarantined(spark: SparkSession) -> None:
     """With quarantine, a row without an id is not cleaned, keeps its position, and says why."""
     rows = [(1, "z", "Paris"), (None, "z", "Lyon"), (2, "z", "Paris"), (3, "z", "Rome")]
     df = spark.createDataFrame(rows, "id long, zip string, city string").coalesce(1)
@@ -179,7 +179,7 @@ def test_rows_without_id_are_set_aside(spark: SparkSession) -> None:
     assert by_id[3]._quarantine is None
 
 
-def test_no_rule_sees_a_row_that_was_set_aside(tmp_path: Path, spark: SparkSession) -> None:
+def test_no_rule_sees_a_quarantined_row(tmp_path: Path, spark: SparkSession) -> None:
     """A row without an id leaves no trace in the state, even if rules read the columns of the order."""
     rules: list[Any] = [{"id": "r", "lhs": ["zip"], "rhs": "city", "nulls": "fill"}, "s: city -> zip"]
     rows = [(1, "a", "Paris"), (None, "b", "Rome"), (2, "b", "Lyon"), (None, "b", "Rome"), (3, "b", None)]

@@ -64,7 +64,7 @@ def test_rules_change_while_the_stream_runs(make: Callable[[], ControlledStream]
             "delete zip_city",
             "a script",
         ]
-        lines = stream.told(query, 8)
+        lines = stream.reported_updates(query, 8)
         assert sum(line.startswith("refused: ") for line in lines) == 3
         assert "applied: delete zip_city; active from position 150 on, version 5" in lines
         stream.send()

@@ -138,7 +138,7 @@ def test_rules_change_while_the_stream_runs(tmp_path: Path, spark: SparkSession)
     assert stream.audit() == audit
 
 
-def test_rows_are_set_aside_and_progress_is_reported(tmp_path: Path, spark: SparkSession) -> None:
+def test_rows_are_quarantined_and_progress_is_reported(tmp_path: Path, spark: SparkSession) -> None:
     """A row without an id keeps its position and is not cleaned; the report has counts by rule."""
     ddl = "id long, zip string, city string"
     rows = [(1, "z", "Paris"), (None, "z", "Lyon"), (2, "z", "Paris"), (3, "z", "Rome")]

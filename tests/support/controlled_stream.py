@@ -60,7 +60,7 @@ class ControlledStream:
         self.n_files += 1
 
     def wait(self, query: StreamingQuery, n_rows: int, n_outcomes: int) -> None:
-        """Wait until so many rows and outcomes are there."""
+        """Wait until this number of rows and outcomes is there."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while self.n_rows() < n_rows or len(self.controller.log.outcomes()) < n_outcomes:
             assert query.exception() is None
@@ -74,16 +74,16 @@ class ControlledStream:
         except FileNotFoundError:
             return 0
 
-    def told(self, query: StreamingQuery, n: int) -> list[str]:
-        """Return so many lines on rule updates that the query has reported."""
+    def reported_updates(self, query: StreamingQuery, n: int) -> list[str]:
+        """Return the first lines on rule updates that the query reports, when there are n of them."""
         deadline = time.monotonic() + DEADLINE_SECONDS
-        told: list[str] = []
-        while len(told) < n:
+        lines: list[str] = []
+        while len(lines) < n:
             assert time.monotonic() < deadline
             reports = [report(progress) or {} for progress in query.recentProgress]
-            told = [line for one in reports for line in one.get("updates", [])]
+            lines = [line for one in reports for line in one.get("updates", [])]
             time.sleep(0.05)
-        return told
+        return lines
 
     def write_record(self, name: str, text: str) -> None:
         """Write a control record as a script might."""
@@ -107,7 +107,7 @@ class ControlledStream:
         return [row for path in files for row in pq.read_table(path, partitioning=None).to_pylist()]
 
     def applied(self) -> list[dict[str, Any]]:
-        """Return the updates that took effect, at the positions that the outcomes tell."""
+        """Return the updates that took effect, at the positions that the outcomes have."""
         return [
             {**outcome.update, "at": outcome.position}
             for outcome in self.controller.log.outcomes()

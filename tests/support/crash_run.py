@@ -71,7 +71,7 @@ class CrashRun:
         process.wait()
 
     def kill_after(self, seconds: float) -> bool:
-        """Kill the whole process tree after some time; tell whether it was still running."""
+        """Kill the whole process tree after some time; return whether it was still running."""
         process = self.start()
         try:
             process.wait(seconds)
@@ -90,7 +90,7 @@ class CrashRun:
         self.check()
 
     def check(self) -> None:
-        """Compare output and audit with the engine's, with updates where the outcomes tell."""
+        """Compare output and audit with the engine's, with updates where the outcomes have them."""
         outcomes = [outcome for outcome in self.rule_log.outcomes() if outcome.kind != "started"]
         assert [outcome.number for outcome in outcomes] == [
             record.number for record in self.rule_log.published()

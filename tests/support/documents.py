@@ -34,5 +34,5 @@ def working_directory(spark: SparkSession, directory: Path) -> Iterator[None]:
 
 
 def is_set_up(code: str) -> bool:
-    """Tell whether commands set the project up: the tests run in what they make."""
+    """Return whether commands set the project up: the tests run in what they make."""
     return "make " in code or "pip install" in code

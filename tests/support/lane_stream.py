@@ -85,7 +85,7 @@ class LaneStream:
         return replace(plan, rules=tuple(self.rules), placement=placement, cells=cells, lane_cells=lane_cells)
 
     def can_add(self, rule: Rule, rules: list[Rule]) -> bool:
-        """Tell whether a rule can come: if its attribute is split, it must be the only one."""
+        """Return whether a rule can come: if its attribute is split, it must be the only one."""
         return not self.plan.placement.is_split(rule.rhs) or rule.rhs not in count_rules(rules)
 
     def new_engine(self) -> Engine:
@@ -197,9 +197,9 @@ class LaneStream:
         position = self.engine.position
         for lane, own in enumerate(cells):
             messages, outcomes = self.process(own, lane)
-            told = [(one.number, one.kind, one.position) for one in outcomes if one.kind != "started"]
-            assert told == [(number, "applied", position) for number, _ in self.records]
-            if told:
+            found = [(one.number, one.kind, one.position) for one in outcomes if one.kind != "started"]
+            assert found == [(number, "applied", position) for number, _ in self.records]
+            if found:
                 assert outcomes[-1].version == self.engine.version
                 assert outcomes[-1].rules == [rule.to_dict() for rule in self.engine.rules]
             repairs.append(messages)

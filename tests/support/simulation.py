@@ -42,7 +42,7 @@ def simulate(
     spread = {key: rng.choice([1, 3, 8]) for key in KEYS}
     n_values = rng.choice([2, 4, 9])
     null, hub, dirt = rng.choice([0, 0.1, 0.3]), rng.choice([0, 0.05, 0.3]), rng.choice([0.03, 0.1, 0.5])
-    calm = rng.choice([0, 0, 20, 60])  # so many clean tuples, then as many with dirt: groups calm down
+    calm = rng.choice([0, 0, 20, 60])  # this number of clean tuples, then as many with dirt: groups calm down
 
     def row(position: int) -> dict[str, Any]:
         t: dict[str, Any] = {"n": 1}

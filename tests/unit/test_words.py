@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "sparkbleach"
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(
+    path
+    for room in ("src", "tests", "examples")
+    for path in (ROOT / room).rglob("*.py")
+    if path != Path(__file__)
+)
 #: what to write instead
 BANNED = {
     r"\bt(?:old|ells?|elling)\b": "a verb that says what happens: describes, reports, names, shows",
@@ -42,7 +48,7 @@ def said(path: Path) -> Iterator[tuple[int, str]]:
         before = token.string
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_words_are_plain(path: Path) -> None:
     """No name, docstring or comment of a module has one of the words."""
     found = {

@@ -32,14 +32,14 @@ def wait_for_executors(spark: SparkSession) -> None:
 def packages(spark: SparkSession) -> list[str]:
     """Return where tasks have imported sparkbleach from."""
 
-    def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sparkbleach
 
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"package": [str(Path(sparkbleach.__file__).resolve())]})
 
-    told = spark.range(0, 8, 1, 8).mapInArrow(tell, "package string").collect()
-    return [row["package"] for row in told]
+    found = spark.range(0, 8, 1, 8).mapInArrow(find, "package string").collect()
+    return [row["package"] for row in found]
 
 
 def hold(cleaned: DataFrame, here: Path) -> DataFrame:

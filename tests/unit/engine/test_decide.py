@@ -68,7 +68,7 @@ def engine_of(**options: Any) -> Engine:
     return Engine(SCHEMA, RULES, **{"id": "id", "window": Window(60, 20), **options})
 
 
-def told(repaired: list[RepairedColumn]) -> list[tuple[Any, ...]]:
+def as_tuples(repaired: list[RepairedColumn]) -> list[tuple[Any, ...]]:
     """Return repaired columns as values that can be compared."""
     return [
         (
@@ -105,7 +105,7 @@ class TestDecide:
         """Columns that nothing reads may be missing, and columns may be in any order."""
         expected = engine_of().decide(stream())
         for names in (READ, READ[::-1], [*READ, "unread"]):
-            assert told(engine_of().decide(stream().select(names))) == told(expected) != []
+            assert as_tuples(engine_of().decide(stream().select(names))) == as_tuples(expected) != []
 
     def test_one_of_two_columns_of_a_name(self) -> None:
         """Of columns that share a name and that nothing reads, any may be there."""
@@ -126,7 +126,7 @@ class TestDecide:
         """A condition that reads no column is evaluated, too."""
         batch = stream().select(["a", "v"])
         always, never = (Engine(SCHEMA, [Rule("r", "a", "v", when=when)]) for when in ("1 = 1", "1 = 2"))
-        assert told(always.decide(batch)) == told(Engine(SCHEMA, ["r: a -> v"]).decide(batch)) != []
+        assert as_tuples(always.decide(batch)) == as_tuples(Engine(SCHEMA, ["r: a -> v"]).decide(batch)) != []
         assert never.decide(batch) == []
 
     @pytest.mark.parametrize("missing", READ)
@@ -269,9 +269,9 @@ class TestAdoptSchema:
         fields = [field for field in SCHEMA if field.name != name]
         kind = SCHEMA.field(name).type
         fields += {"gone": [], "bool": [pa.field(name, pa.bool_())], "twice": [pa.field(name, kind)] * 2}[now]
-        told = {"gone": "gone", "bool": "bool", "twice": f"{kind} and {kind}"}[now]
+        description = {"gone": "gone", "bool": "bool", "twice": f"{kind} and {kind}"}[now]
         with pytest.raises(
-            SchemaError, match=f"from position 50 on: column '{name}'.*was {kind} and is {told};"
+            SchemaError, match=f"from position 50 on: column '{name}'.*was {kind} and is {description};"
         ):
             engine.adopt_schema(pa.schema(fields))
         assert engine.snapshot() == before
@@ -323,7 +323,7 @@ class TestThreads:
                 elif update:
                     engine.add_rule(rules[update])
                 results.append(engine.decide(batch.slice(start, stop - start)))
-            assert told(results[1]) == told(results[0])
+            assert as_tuples(results[1]) == as_tuples(results[0])
         one, other = engines
         assert other.report() == one.report()
         assert other.snapshot() == one.snapshot()
@@ -351,7 +351,7 @@ class TestThreads:
             Engine.restore_parts(*engine.snapshot_parts(), threads=2),
         ):
             expected = Engine.restore(engine.snapshot()).decide(stream(seed=2))
-            assert told(twin.decide(stream(seed=2))) == told(expected) != []
+            assert as_tuples(twin.decide(stream(seed=2))) == as_tuples(expected) != []
         assert (Engine.restore(engine.snapshot()).threads, twin.threads) == (1, 2)
 
     def test_a_fault_before_the_state(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,7 +370,7 @@ class TestThreads:
             with pytest.raises(SchemaError, match="x cannot be read"):
                 engine.decide(stream())
         assert engine.snapshot() == before
-        assert told(engine.decide(stream())) == told(Engine.restore(before).decide(stream())) != []
+        assert as_tuples(engine.decide(stream())) == as_tuples(Engine.restore(before).decide(stream())) != []
 
     def test_closed(self) -> None:
         """Closing ends the threads; the engine can be used again, and closed again."""

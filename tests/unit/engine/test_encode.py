@@ -134,7 +134,7 @@ def present(array: pa.Array) -> pa.Array:
 
 
 def same(left: pa.Array, right: pa.Array) -> bool:
-    """Tell whether two arrays are equal; the slots of nulls may hold anything."""
+    """Return whether two arrays are equal; the slots of nulls may hold anything."""
     return bool(left.type == right.type and left.equals(right))
 
 
@@ -294,7 +294,7 @@ class TestOrder:
         )
     )
     def test_text_with_common_beginnings(self, cells: list[tuple[str, str]]) -> None:
-        """Texts that begin alike are told apart by what follows."""
+        """Texts that begin alike are distinguished by what follows."""
         texts = [a + b for a, b in cells]
         check_order(pa.array(texts, pa.string()), texts)
 

@@ -351,7 +351,7 @@ class TestAudit:
         assert audit.column("id").to_pylist() == [None]
 
     @pytest.mark.parametrize("n_rules", [1, 8, 9, 20])
-    def test_tells_which_of_many_rules_are_violated(self, n_rules: int) -> None:
+    def test_names_which_of_many_rules_are_violated(self, n_rules: int) -> None:
         """A tuple names just those rules of its attribute whose groups it contradicts, earlier ones first."""
         keys = [f"k{n}" for n in range(n_rules)]
         schema = pa.schema([*((key, pa.int64()) for key in keys), ("v", pa.string())])
@@ -594,7 +594,7 @@ def test_memory_is_flat(
 @pytest.mark.parametrize("rules", [["k -> v"], ["k -> v", "j -> v"]], ids=["one rule", "two rules"])
 @MODES
 def test_long_strings(rules: list[str], windowing: str, repair: str) -> None:
-    """Thousands of values of 5 KB, alike but for their end, are told apart and ordered as short ones are."""
+    """Thousands of values of 5 KB, alike but for their end, are distinct and ordered as short ones are."""
     rng = np.random.default_rng(4)
     n = 3_000
     value = rng.integers(0, 1_500, n)

@@ -240,9 +240,9 @@ class TestParts:
     def test_what_they_are(self) -> None:
         """The header is JSON with the format version; header and arrays are those in the bytes."""
         header, arrays = small_engine().snapshot_parts()
-        told = json.loads(header)
-        assert (told["format"], told["position"]) == (FORMAT_VERSION, 10)
-        assert sum(one["arrays"] for one in told["attributes"]) == len(arrays)
+        saved = json.loads(header)
+        assert (saved["format"], saved["position"]) == (FORMAT_VERSION, 10)
+        assert sum(one["arrays"] for one in saved["attributes"]) == len(arrays)
         body = io.BytesIO()
         body.write(struct.pack("<Q", len(header)) + header)
         for array in arrays:
@@ -289,9 +289,9 @@ class TestParts:
     def test_other_format(self) -> None:
         """The header of another format version is refused."""
         header, arrays = small_engine().snapshot_parts()
-        told = json.loads(header) | {"format": FORMAT_VERSION + 1}
+        saved = json.loads(header) | {"format": FORMAT_VERSION + 1}
         with pytest.raises(SnapshotError, match="format version 4, this release reads version 3"):
-            Engine.restore_parts(json.dumps(told).encode(), arrays)
+            Engine.restore_parts(json.dumps(saved).encode(), arrays)
 
     def test_wrong_arrays(self) -> None:
         """Arrays that are missing, too many, in another order or of another type are refused."""
@@ -337,7 +337,7 @@ class TestRefused:
     @example(MAGIC)
     @example(b"PK\x03\x04" + bytes(100))
     def test_foreign(self, data: bytes) -> None:
-        """Bytes from elsewhere are told apart from a damaged snapshot."""
+        """Bytes from elsewhere are distinguished from a damaged snapshot."""
         with pytest.raises(SnapshotError, match="not a sparkbleach snapshot; give what snapshot"):
             Engine.restore(data)
 

@@ -71,7 +71,7 @@ def evaluate(sql: str, **columns: object) -> list[bool]:
     ],
 )
 def test_compile_accepts(sql: str, columns: tuple[str, ...], not_null: tuple[str, ...] | None) -> None:
-    """A boolean expression over the attributes compiles, and tells what it reads."""
+    """A boolean expression over the attributes compiles, and names what it reads."""
     condition = Condition.compile(sql, SCHEMA)
     assert (condition.columns, condition.not_null) == (columns, not_null)
 

@@ -62,7 +62,7 @@ class TestRuleUpdate:
         assert RuleUpdate.from_dict(data) == placed
 
     def test_in_words(self) -> None:
-        """An update is told in a line."""
+        """An update is described in a line."""
         assert [str(update) for update in UPDATES] == [
             "add r: a -> b WHERE a > 1",
             "add shadow r: a -> b WHERE a > 1",
