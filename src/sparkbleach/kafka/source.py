@@ -10,6 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ..errors import ConfigError
 from ..spark.files.quarantine import TEXT_FORMAT, unreadable_column
 from ..spark.files.schema import parse_schema
+from ..spark.plan import quoted
 from .client import check_exists
 from .topic import Topic
 
@@ -129,8 +130,3 @@ def _check_names(schema: StructType, id: str, unreadable: str) -> None:
                 f"schema: the name {name!r} is reserved or used twice (case is ignored); rename the column"
             )
         seen.add(name.lower())
-
-
-def quoted(name: str) -> str:
-    """Return a column name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"

@@ -10,10 +10,10 @@ from pyspark.sql import functions as F
 from ..errors import ConfigError
 from ..spark.files.quarantine import unreadable_column
 from ..spark.files.writer import check_columns
-from ..spark.plan import CONTROL, QUARANTINE, REPAIRS
+from ..spark.plan import CONTROL, QUARANTINE, REPAIRS, quoted
 from .client import create, number_of_partitions, size, tail
 from .rule_log import BATCH, TopicLog
-from .source import KAFKA, quoted
+from .source import KAFKA
 from .topic import Topic
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from .lane import Lane, static_lane
 from .lanes import Lanes, cells_by_lane, choose_placement
 from .limits import DEFAULT_LIMITS, Limits
 from .paper.chain import chain
-from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, Plan
+from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, Plan, quoted
 from .report import OBSERVATION, report_columns
 from .rows import IngressRow, LaneRow, row_schema
 from .settings import check_session
@@ -177,13 +177,13 @@ def _add_order(
             if column not in apart:
                 names.append(column)
                 continue
-            column = F.col(_quoted(column))
+            column = F.col(quoted(column))
         names.append(ORDER.format(len(hidden)))
         hidden.append(column.alias(names[-1]))
     with_order = df.select("*", *hidden) if hidden else df
     if df.isStreaming or not names:
         return with_order, tuple(names)
-    return with_order.orderBy(*map(_quoted, names)).select(*map(_quoted, df.columns)), ()
+    return with_order.orderBy(*map(quoted, names)).select(*map(quoted, df.columns)), ()
 
 
 def _decide(df: DataFrame, plan: Plan, control: DataFrame | None, n_partitions: int) -> DataFrame:
@@ -198,11 +198,6 @@ def _decide(df: DataFrame, plan: Plan, control: DataFrame | None, n_partitions: 
         return grouped.transformWithStateInPandas(Lane(plan), row_schema(LaneRow), "append", "none")
     in_turn = blobs.repartition(plan.n_lanes, "lane").sortWithinPartitions("partition", "sequence")
     return in_turn.mapInArrow(static_lane(plan), row_schema(LaneRow))
-
-
-def _quoted(name: str) -> str:
-    """Return the name of a column quoted, so that Spark sees no dots in it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _output_schema(schema: StructType, plan: Plan) -> StructType:

@@ -76,3 +76,8 @@ class Plan:
         """Return whether a lane sends its cells on: the lanes before it do not have all of them."""
         before = {name for earlier in range(lane) for name in self.cells_for(earlier)}
         return lane == 0 or not before.issuperset(self.cells_for(lane))
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column quoted, so that Spark sees no dots in it."""
+    return "`" + name.replace("`", "``") + "`"
