@@ -8,7 +8,7 @@ from .errors import ConfigError
 
 WINDOWINGS = ("bleach", "basic")
 #: the repair algorithms of kernel/repair.py
-REPAIRS = ("class", "vote")
+REPAIR_ALGORITHMS = ("class", "vote")
 
 
 def check_count(option: str, count: int) -> int:
@@ -69,4 +69,4 @@ def check_windowing(windowing: str) -> str:
 
 def check_repair(repair: str) -> str:
     """Return a known repair algorithm."""
-    return check_choice("repair", repair, REPAIRS)
+    return check_choice("repair", repair, REPAIR_ALGORITHMS)

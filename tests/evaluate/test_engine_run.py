@@ -1,4 +1,4 @@
-"""A run in this process applies scripted rule updates as a stream does."""
+"""A run in this process applies scheduled rule updates as a stream does."""
 
 from __future__ import annotations
 

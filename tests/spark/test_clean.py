@@ -97,7 +97,7 @@ def test_the_audit_is_a_dataframe_of_its_own(tmp_path: Path, spark: SparkSession
 
 
 def test_rule_updates_take_effect_at_their_position(tmp_path: Path, stream: Callable[..., DataFrame]) -> None:
-    """A scripted update takes effect before the tuple at its position, wherever micro-batches end."""
+    """A scheduled update takes effect before the tuple at its position, wherever micro-batches end."""
     table = tuples(1000, seed=2)
     write_files(table, tmp_path / "in", [250, 250, 500])
     updates = [

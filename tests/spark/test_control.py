@@ -122,7 +122,7 @@ def test_wrong_control_is_refused(spark: SparkSession, tmp_path: Path) -> None:
 def test_scripted_updates_have_outcomes_too(
     make: Callable[[], ControlledStream], spark: SparkSession
 ) -> None:
-    """With control, an update that was scripted for a position is in the history as well."""
+    """With control, an update that was scheduled for a position is in the history as well."""
     stream = make()
     stream.send()
     source = spark.readStream.schema(DDL).parquet(str(stream.here / "in"))

@@ -78,21 +78,21 @@ def clean(
                 topology=spread.choice,
                 **how,
             )
-            writer = opened.make_writer()
+            sink = opened.make_sink()
             to_remember = replace(opened.memory, lanes=placement.to_lists(), topology=spread.name)
             if memory != to_remember:
                 remembered.write(to_remember)
 
             def write(batch: DataFrame, batch_id: int) -> None:
                 opened.check()
-                writer(batch, batch_id)
+                sink(batch, batch_id)
 
             query = cleaned.writeStream.foreachBatch(write).option("checkpointLocation", route.checkpoint)
             if not stream.follow:
                 query = query.trigger(availableNow=True)
             progress = Progress()
             follow_query(query.start(), progress, waiting=stream.follow)
-            progress.print_summary(writer, route.checkpoint)
+            progress.print_summary(sink, route.checkpoint)
 
 
 def _route(stream: Stream, parsing: options.Parsing, output: Output, control: Control) -> Route:

@@ -78,14 +78,14 @@ class FileRoute:
         wanted = Memory(source.columns, id, places.output, format, source.multiline, target)
         check_memory(places.checkpoint, memory, wanted, self.log)
 
-        def make_writer() -> Writer:
+        def make_sink() -> Writer:
             from ..spark.files.writer import Writer
 
             return Writer(places.output, format, places.audit, places.quarantine, control=self.log)
 
         stream = source.stream(self.stream.files_per_batch)
         return Opened(
-            stream, self.parsing.order_by or source.order, wanted, make_writer, check=source.check_new
+            stream, self.parsing.order_by or source.order, wanted, make_sink, check=source.check_new
         )
 
 

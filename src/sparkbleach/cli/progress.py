@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from ..kafka import TopicWriter
-    from ..spark.files.writer import Writer
+    from ..spark.sink import Sink
 
 _POLL_SECONDS = 0.25
 _LINE_SECONDS = 1.0
@@ -121,20 +120,20 @@ class Progress:
             f"{_duration(max((seconds for _, seconds in half), default=0.0))} at most"
         )
 
-    def print_summary(self, writer: Writer | TopicWriter, checkpoint: str) -> None:
+    def print_summary(self, sink: Sink, checkpoint: str) -> None:
         """Print what was done, and where the results are."""
         seconds = time.monotonic() - self._begun
-        tuples = writer.rows + writer.quarantined
+        tuples = sink.rows + sink.quarantined
         if tuples == 0:
             typer.echo("nothing new to clean")
         else:
-            repaired = f"{count(writer.repairs, 'cell')} repaired, " if writer.audit else ""
+            repaired = f"{count(sink.repairs, 'cell')} repaired, " if sink.audit else ""
             typer.echo(
                 f"{count(tuples, 'tuple')} in {seconds:.1f} s ({_rate(tuples, seconds)}), {repaired}"
-                f"{count(writer.quarantined, 'row')} in quarantine"
+                f"{count(sink.quarantined, 'row')} in quarantine"
             )
         echo_rules(self.violations, self.repairs)
-        for name, place in [*writer.places(), ("checkpoint", checkpoint)]:
+        for name, place in [*sink.places(), ("checkpoint", checkpoint)]:
             typer.echo(f"{name:<11} {place}")
 
 

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ..control.rule_log import RuleLog
-    from ..kafka import TopicWriter
-    from ..spark.files.writer import Writer
+    from ..spark.sink import Sink
 
 
 @dataclass(frozen=True)
@@ -24,8 +23,7 @@ class Opened:
     stream: DataFrame  #: the dirty rows
     order_by: str | list[Column]  #: what says in which order the rows of a micro-batch come
     memory: Memory  #: what the next run needs to know
-    #: makes the writer, and what it writes to; called after all checks
-    make_writer: Callable[[], Writer | TopicWriter]
+    make_sink: Callable[[], Sink]  #: makes the sink, and what it writes to; called after all checks
     egress_partitions: int | None = None  #: in how many partitions clean rows leave; Spark's default if None
     check: Callable[[], None] = lambda: None  #: is called before each micro-batch
 

@@ -118,13 +118,13 @@ class TopicRoute:
             session, self.input, fields, id=id, records_per_batch=self.records_per_batch or RECORDS_PER_BATCH
         )
 
-        def make_writer() -> TopicWriter:
+        def make_sink() -> TopicWriter:
             from ..kafka import TopicWriter
 
             return TopicWriter(self.output, self.audit, self.quarantine, source=self.input, control=self.log)
 
         # One task writes, so that the records of a partition keep their order.
-        return Opened(stream, [topic_order()], wanted, make_writer, egress_partitions=1)
+        return Opened(stream, [topic_order()], wanted, make_sink, egress_partitions=1)
 
     def _check_new(self) -> None:
         """Check that the output has no records of another run, which would come twice."""

@@ -1,4 +1,4 @@
-"""Outcomes: what a rule update became when the stream read it."""
+"""Outcomes: what a rule update became when the stream read it (in spark/rule_updates.py)."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class AttributeCleaners:
     """One cleaner for each RHS attribute with live rules, and another one for each with shadow rules."""
 
     def __init__(self, window: Window | None, windowing: str, repair: str) -> None:
-        self._mode = Mode(basic=windowing == "basic", vote=repair == "vote")
+        self._mode = Mode(basic=windowing == "basic", vote={"class": False, "vote": True}[repair])
         self._window = PaneWindow(window.slide, window.size // window.slide) if window else PaneWindow(0, 1)
         self.live: dict[str, AttributeCleaner] = {}  #: by RHS attribute: with its live rules
         self.shadow: dict[str, AttributeCleaner] = {}  #: likewise, with its live and shadow rules

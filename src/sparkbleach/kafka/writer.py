@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from ..errors import ConfigError
 from ..spark.files.quarantine import unreadable_column
-from ..spark.files.writer import check_columns
 from ..spark.plan import CONTROL, QUARANTINE, REPAIRS, quoted
+from ..spark.sink import check_columns
 from .client import create, number_of_partitions, size, tail
 from .rule_log import BATCH, TopicLog
 from .source import KAFKA

@@ -130,7 +130,7 @@ def group_detect(groups: Groups, g: int, value: int, pane: int, start: int) -> b
 
     Args:
         groups: The groups.
-        g: The group; it has a cell in the window.
+        g: The group, as `group_of` returns it: with a cell in the window, or new.
         value: The value of the cell.
         pane: The pane of the cell.
         start: The first pane of the window.

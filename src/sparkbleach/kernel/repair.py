@@ -1,8 +1,8 @@
 """What a violating cell becomes: the candidates for it, counted.
 
-The seam for repair algorithms; config.py has their names. `class` counts over the tuple's whole subgraph,
-`vote` over the super cells of the tuple's own groups. Both come down to one or more subgraphs of the graph
-("owners"): with a single one its best candidates are at hand; several are added up here, value by value.
+`class` counts over the tuple's whole subgraph, `vote` over the super cells of the tuple's own groups. Both
+come down to one or more subgraphs of the graph ("owners"): with a single one its best candidates are at hand;
+several are added up here, value by value. ARCHITECTURE.md lists what another algorithm has to change.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class RuleUpdate:
 
 
 def sort_updates(updates: Iterable[RuleUpdate | Mapping[str, Any]]) -> tuple[RuleUpdate, ...]:
-    """Return scripted updates by position; those at the same one in the order in which they were given."""
+    """Return scheduled updates by position; those at the same one in the order in which they were given."""
     checked = [
         update if isinstance(update, RuleUpdate) else RuleUpdate.from_dict(update) for update in updates
     ]

@@ -17,9 +17,9 @@ from ..engine.encode import plain_columns
 from ..engine.engine import Engine
 from ..testing import reach
 from .blob import unpack
-from .events import Events
 from .limits import Limits
 from .repairs import pack_repairs
+from .rule_updates import Events
 
 ENGINE_THREADS = min(4, len(os.sched_getaffinity(0)))
 

@@ -22,7 +22,6 @@ from ..rules.active import ActiveRules
 from ..rules.rule import Rule
 from ..schema_text import schema_from_text, schema_to_text
 from .clean_blobs import ENGINE_THREADS, clean_blobs, replay_blobs
-from .events import Events, event_from_dict, event_to_dict
 from .garbage import collect_garbage
 from .ingress import ArrowFunction
 from .limits import Limits
@@ -31,6 +30,7 @@ from .replica import ReplicaFactory, commit, load_replica, open_store
 from .report import write_report
 from .resume import remembered_options, resume
 from .rows import IngressRow, LaneRow, read_ingress, rows_from_batch, rows_to_batch, rows_to_frame
+from .rule_updates import Events, event_from_dict, event_to_dict
 from .state_store import Delta, Head, ReplicaStore
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from ..engine.engine import Engine
 from ..engine.placement import Placement
 from ..errors import ConfigError
 from ..rules.update import RuleUpdate, difference
-from .events import AcceptsRules, Event, Events, PlacementChange, SchemaChange
 from .plan import Plan
+from .rule_updates import AcceptsRules, Event, Events, PlacementChange, SchemaChange
 from .state_store import Head
 
 #: options that may change at a restart; a restart that changes another one is refused

@@ -90,7 +90,7 @@ class TestRuleUpdate:
             RuleUpdate.from_dict(data)
 
     def test_one_thing_at_a_time(self) -> None:
-        """An update is about one rule; a scripted one has a position."""
+        """An update is about one rule; a scheduled one has a position."""
         for wrong in ({}, {"rule": RULE, "delete": "r"}, {"promote": "r", "delete": "r"}):
             with pytest.raises(RuleError, match="give either a rule to add"):
                 RuleUpdate(3, **wrong)

@@ -13,6 +13,7 @@ from ...testing import reach
 from ..clean import audit as audit_of
 from ..hadoop import FileSystem
 from ..plan import CONTROL, QUARANTINE, REPAIRS
+from ..sink import check_columns
 from .formats import FORMATS, WRITE_OPTIONS
 from .quarantine import unreadable_column
 
@@ -152,17 +153,3 @@ class Writer:
                 )
         file_system.delete(staging)
         reach("writer.publish")
-
-
-def check_columns(writer: str, batch: DataFrame, audit: object, control: object) -> None:
-    """Check that a writer with an audit gets repairs, and one that gets outcomes has a rule log."""
-    if audit is not None and REPAIRS not in batch.columns:
-        raise ConfigError(
-            f"{writer}: the rows have no column {REPAIRS} to make an audit of; "
-            "leave audit out, or call clean(…, audit=True)"
-        )
-    if control is None and CONTROL in batch.columns:
-        raise ConfigError(
-            f"{writer}: the rows have the column {CONTROL}, but there is no log for the outcomes of rule "
-            "updates; give control=…"
-        )

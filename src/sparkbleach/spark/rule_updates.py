@@ -1,4 +1,4 @@
-"""What happens between two tuples: rules, the schema or the placement change.
+"""Rule updates, and other changes between two tuples: what is applied, what is refused, and each outcome.
 
 Events come from three places: a restart with other rules or columns, control records that are read with a
 micro-batch, and rule updates that are scheduled for a position. The applied ones are part of the delta of
