@@ -32,11 +32,7 @@ def test_a_trial_writes_nothing(run: Run, rules: Path, tmp_path: Path) -> None:
     ("options", "code", "message"),
     [
         ([], 0, "1 rule: well formed"),
-        (
-            ["--schema", "id INT, zip INT, city STRING"],
-            0,
-            "1 rule: no errors with this schema",
-        ),
+        (["--schema", "id INT, zip INT, city STRING"], 0, "1 rule: no errors with this schema"),
         (["--schema", "id INT, zipp INT, city STRING"], 2, "unknown attribute 'zip'; did you mean 'zipp'?"),
         (["--input", "x.csv"], 2, "give --id"),
     ],

@@ -38,11 +38,7 @@ def test_a_backlog_is_cleaned(spark: SparkSession, tmp_path: Path) -> None:
     write_files(dirty, tmp_path / "in", 500)
     source = read_files(spark, tmp_path / "in", dirty.schema)
     engine = DistributedEngine(
-        dirty.schema,
-        SIX_RULES,
-        id="id",
-        window=window,
-        topology=PaperTopology(WORKERS, WORKERS, "dr"),
+        dirty.schema, SIX_RULES, id="id", window=window, topology=PaperTopology(WORKERS, WORKERS, "dr")
     )
     for batch in dirty.combine_chunks().to_batches(max_chunksize=300):
         engine.process(batch)

@@ -54,10 +54,7 @@ def test_back_fill(
 
 
 def test_kafka(
-    broker: Broker,
-    spark: SparkSession,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records are cleaned from topic to topic, and what is no record is quarantined."""
     printed = run_example("kafka", capsys, monkeypatch, broker.servers)

@@ -33,13 +33,7 @@ def cleaned(spark: SparkSession, topic: Topic, per_batch: int = 10_000) -> DataF
     """Return a topic, cleaned."""
     stream = read_topic(spark, topic, DDL, id="id", records_per_batch=per_batch)
     return clean(
-        stream,
-        RULES,
-        id="id",
-        order_by=topic_order(),
-        window=WINDOW,
-        quarantine=True,
-        egress_partitions=1,
+        stream, RULES, id="id", order_by=topic_order(), window=WINDOW, quarantine=True, egress_partitions=1
     )
 
 

@@ -317,10 +317,7 @@ def test_ir_hears_of_a_link_one_micro_batch_late(coordination: str) -> None:
     """The tuple that lets a group enter is repaired without another worker's link; the next one with it."""
     case = by_hand("bleach", None, fill=False)
     engine = DistributedEngine(
-        case.schema,
-        [rule for rule, _ in case.rules],
-        window=None,
-        topology=PaperTopology(1, 2, coordination),
+        case.schema, [rule for rule, _ in case.rules], window=None, topology=PaperTopology(1, 2, coordination)
     )
     before = tuples_by_hand((1, 1, None, "x"), (1, None, None, "y"), (1, None, None, "y"))
     engine.process(pa.RecordBatch.from_pylist(before, case.schema))
@@ -343,11 +340,7 @@ def test_equals_the_engine_on_a_stream_like_the_papers(coordination: str) -> Non
     window = Window.tuples(1_000, slide=500)
     engine = Engine(SCHEMA, first, id="id", window=window)
     distributed = DistributedEngine(
-        SCHEMA,
-        first,
-        id="id",
-        window=window,
-        topology=PaperTopology(2, 3, coordination),
+        SCHEMA, first, id="id", window=window, topology=PaperTopology(2, 3, coordination)
     )
     sales = pa.Table.from_batches([SalesStream(3).batch(4_000)])
     dirty = spoil(sales, paper_errors(SALES_RULES, 0.1), seed=3).dirty.combine_chunks()

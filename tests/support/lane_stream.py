@@ -92,12 +92,7 @@ class LaneStream:
         """Return an engine that has seen nothing."""
         plan = self.plan
         return Engine(
-            plan.schema,
-            self.rules,
-            id="n",
-            window=plan.window,
-            windowing=plan.windowing,
-            repair=plan.repair,
+            plan.schema, self.rules, id="n", window=plan.window, windowing=plan.windowing, repair=plan.repair
         )
 
     def tuples(self, rows: list[dict[str, Any]]) -> None:

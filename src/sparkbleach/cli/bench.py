@@ -27,7 +27,7 @@ def bench(
         Literal["tiny", "small", "full"],
         typer.Option(
             help="tiny: a minute, to see that it works; small: TPC-DS, under 15 minutes on two cores; "
-            "full: all of TPC-DS at scale factor 1, or more.",
+            "full: all of TPC-DS at scale factor 1, or more."
         ),
     ] = "small",
     scale_factor: Annotated[

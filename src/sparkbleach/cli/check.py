@@ -100,11 +100,7 @@ def check(
 
 
 def _check_schema(
-    session: SparkSession,
-    rules: Sequence[Rule],
-    updates: Sequence[RuleUpdate],
-    schema: str,
-    id: str | None,
+    session: SparkSession, rules: Sequence[Rule], updates: Sequence[RuleUpdate], schema: str, id: str | None
 ) -> None:
     from ..spark.clean import clean
     from ..spark.files.schema import parse_schema

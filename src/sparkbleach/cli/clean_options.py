@@ -41,10 +41,7 @@ class Stream:
     records_per_batch: Annotated[
         int | None,
         Option(
-            help="How many records of a topic a micro-batch takes.",
-            metavar="N",
-            min=1,
-            show_default="200000",
+            help="How many records of a topic a micro-batch takes.", metavar="N", min=1, show_default="200000"
         ),
     ] = None
     follow: Annotated[

@@ -20,14 +20,8 @@ _SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
 
 
 def dirty(
-    input: Annotated[
-        Path,
-        typer.Option(help="The clean file: CSV, JSON lines or Parquet.", metavar="FILE"),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(help="The dirty file: CSV, JSON lines or Parquet.", metavar="FILE"),
-    ],
+    input: Annotated[Path, typer.Option(help="The clean file: CSV, JSON lines or Parquet.", metavar="FILE")],
+    output: Annotated[Path, typer.Option(help="The dirty file: CSV, JSON lines or Parquet.", metavar="FILE")],
     rules: Annotated[
         Path | None,
         typer.Option(

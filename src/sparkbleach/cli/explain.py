@@ -24,8 +24,7 @@ def explain(
     audit: Annotated[
         str,
         typer.Option(
-            help="The directory, or the topic, with the audit that clean has written.",
-            metavar="DIR|TOPIC",
+            help="The directory, or the topic, with the audit that clean has written.", metavar="DIR|TOPIC"
         ),
     ],
     kafka_option: options.KafkaOption = None,

@@ -40,9 +40,7 @@ class FileRoute:
             if place is not None and is_topic(place):
                 raise ConfigError(f"{name}: {place} is a topic, but the output is a path; give a path")
         options.refuse(
-            "is for topics",
-            kafka_option=control.kafka_option,
-            records_per_batch=stream.records_per_batch,
+            "is for topics", kafka_option=control.kafka_option, records_per_batch=stream.records_per_batch
         )
         places = Places.from_options(stream.input, output, control.log)
         places.check()

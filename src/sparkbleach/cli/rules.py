@@ -75,8 +75,7 @@ class ChangedLog(Log):
 def add(
     log: ChangedLog,
     rule: Annotated[
-        list[str] | None,
-        typer.Argument(help="Rules such as 'r7: zipcode -> city'.", show_default=False),
+        list[str] | None, typer.Argument(help="Rules such as 'r7: zipcode -> city'.", show_default=False)
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A YAML file with rules to add.", metavar="FILE")] = None,
     shadow: Annotated[

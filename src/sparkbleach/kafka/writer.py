@@ -166,10 +166,7 @@ class TopicWriter:
         if CONTROL in batch.columns and self.control is not None:
             place = F.concat(F.lit("outcome/"), F.get_json_object(CONTROL, "$.index"))
             outcome = self._record(
-                self.control.outcomes_topic,
-                place,
-                F.col(CONTROL).cast("binary"),
-                _headers({SOURCE: place}),
+                self.control.outcomes_topic, place, F.col(CONTROL).cast("binary"), _headers({SOURCE: place})
             )
             record = F.when(F.col(CONTROL).isNotNull(), outcome).otherwise(record)
         records = F.array(record)

@@ -8,18 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cells import Store, cell_of
-from .graph import (
-    Graph,
-    Mode,
-    count_one,
-    enter,
-    find_root,
-    forget_group,
-    in_graph,
-    link,
-    link_group,
-    link_of,
-)
+from .graph import Graph, Mode, count_one, enter, find_root, forget_group, in_graph, link, link_group, link_of
 from .groups import group_detect, group_find, group_of
 from .hashing import U64
 from .jit import entry, i64, inline, jit

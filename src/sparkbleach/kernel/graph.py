@@ -86,10 +86,7 @@ class Mode(NamedTuple):
 def new_graph(which: int) -> Graph:
     """Return a graph with no group in it; an attribute has two, 0 and 1."""
     return Graph(
-        np.zeros(0, SUBGRAPH),
-        np.zeros(0, CANDIDATE),
-        new_table(),
-        np.array([0, 0, 0, 0, which], np.int64),
+        np.zeros(0, SUBGRAPH), np.zeros(0, CANDIDATE), new_table(), np.array([0, 0, 0, 0, which], np.int64)
     )
 
 

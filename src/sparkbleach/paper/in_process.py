@@ -193,10 +193,7 @@ class DistributedEngine:
 
     def save(self) -> tuple[str, dict[str, Saved]]:
         """Return all state: a header in JSON, and record batches by worker and name."""
-        header = {
-            "sequencer": self.sequencer.save(),
-            "tally": self._tally.save(self.sequencer.active_rules),
-        }
+        header = {"sequencer": self.sequencer.save(), "tally": self._tally.save(self.sequencer.active_rules)}
         return json.dumps(header), {name: worker.save() for name, worker in self._stateful().items()}
 
     def load(self, header: str, saved: dict[str, Saved]) -> None:

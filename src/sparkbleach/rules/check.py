@@ -16,14 +16,7 @@ from .placed_error import PlacedError, near_matches, refuse
 from .rule import Rule
 
 _SUPPORTED = (
-    *(
-        pa.types.is_boolean,
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_decimal,
-        is_text,
-        is_bytes,
-    ),
+    *(pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, is_text, is_bytes),
     *(pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration),
 )
 

@@ -663,10 +663,7 @@ def test_no_warning_without_reason() -> None:
     [
         (None, pa.array([5, 5, 7]).view(pa.timestamp("us", "Nowhere/Nope"))),
         (None, pa.array([b"", b"", None], pa.binary(0))),
-        (
-            "id",
-            pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"])),
-        ),
+        ("id", pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))),
     ],
     ids=["unknown time zone", "bytes of width 0", "run-end encoded id"],
 )

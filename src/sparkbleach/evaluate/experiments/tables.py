@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...config import REPAIR_ALGORITHMS
 from ..engine_run import run_engine
 from ..laboratory import Laboratory
 from ..measures import score
@@ -9,7 +10,6 @@ from ..ratios import score_panel
 from ..result import Claim, Figure, Result
 from ..tables import PUBLISHED, real_table
 
-_REPAIRS = ("class", "vote")
 _EXPECTED = {
     ("hospital", "class"): (0.947, 0.703, 0.807),
     ("hospital", "vote"): (0.947, 0.703, 0.807),
@@ -25,7 +25,7 @@ def run(lab: Laboratory) -> Result:
         for name, published in PUBLISHED.items():
             table = real_table(name)
             ours = {}
-            for repair in _REPAIRS:
+            for repair in REPAIR_ALGORITHMS:
                 cleaned = run_engine(table.dirty, table.rules, None, repair=repair).cleaned
                 one = score(table.truth, table.dirty, cleaned, table.dirty.column_names)
                 precision, recall, f1 = (round(value, 3) for value in one.values)

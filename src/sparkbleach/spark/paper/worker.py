@@ -104,8 +104,7 @@ class WorkerOperator(StatefulProcessor):
         rows = sort_rows(rows)
         head = self.state.read_head() or Head(str(uuid.uuid4()), {}, {})
         factory = ReplicaFactory(
-            lambda _: self._new_worker(),
-            lambda header, arrays: self._new_worker().restore(header, arrays),
+            lambda _: self._new_worker(), lambda header, arrays: self._new_worker().restore(header, arrays)
         )
         cached = load_replica(self.state, head, factory)
         reach(f"paper.{self.stage.name}")
