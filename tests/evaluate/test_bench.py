@@ -1,4 +1,4 @@
-"""`sparkbleach bench`: all experiments, once, small; and the parts that need no Spark by themselves."""
+"""`sparkbleach bench`: experiments, once, small (nightly: all); and by themselves the parts without Spark."""
 
 from __future__ import annotations
 
@@ -28,20 +28,25 @@ from sparkbleach.evaluate.spark_run import Arrival, MicroBatch
 from sparkbleach.evaluate.streams import repeated, write_steady
 from sparkbleach.evaluate.watch import Watch, describe_others, summary
 from tests.support.once import once
+from tests.support.profiles import NIGHTLY
 from tests.support.sales import sales
+
+#: they clean on Spark again and again: with the others they would be a quarter of all tests
+LONG = ("dynamic", "baseline", "cores")
+NAMES = [name for name in EXPERIMENTS if NIGHTLY or name not in LONG]
 
 
 @pytest.fixture(scope="module")
 def evaluation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give what one run of all experiments has written."""
-    return once(tmp_path_factory, "evaluation", run_all_experiments)
+    """Give what one run of the experiments has written."""
+    return once(tmp_path_factory, "evaluation", run_experiments)
 
 
-def run_all_experiments(output: Path) -> None:
+def run_experiments(output: Path) -> None:
     """Run the command that evaluates, with little data."""
     done = subprocess.run(  # noqa: S603
         [
-            *(sys.executable, "-m", "sparkbleach.cli", "bench"),
+            *(sys.executable, "-m", "sparkbleach.cli", "bench", *NAMES),
             *("--profile", "tiny", "--output", str(output), "--master", "local[2]"),
         ],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
@@ -51,13 +56,13 @@ def run_all_experiments(output: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert [line for line in done.stderr.splitlines() if line] == [f"{name} ..." for name in EXPERIMENTS]
+    assert [line for line in done.stderr.splitlines() if line] == [f"{name} ..." for name in NAMES]
     assert f"report      {output / 'report.html'}" in done.stdout
 
 
 def test_every_experiment_gives_numbers_figures_and_claims(evaluation: Path) -> None:
     """Each experiment writes its numbers as Parquet and CSV, its figures, and what claims it supports."""
-    for name in EXPERIMENTS:
+    for name in NAMES:
         result = json.loads((evaluation / "results" / f"{name}.json").read_text())
         assert result["claims"]
         assert result["figures"]
@@ -74,7 +79,7 @@ def test_every_experiment_gives_numbers_figures_and_claims(evaluation: Path) -> 
 def test_the_report_is_one_file(evaluation: Path) -> None:
     """The report has a section and the figures of each experiment, and loads nothing from elsewhere."""
     page = (evaluation / "report.html").read_text()
-    for name in EXPERIMENTS:
+    for name in NAMES:
         assert f"id='{name}'" in page
     figures = len(list((evaluation / "figures").glob("*.svg")))
     assert page.count("src='data:image/svg+xml;base64,") == page.count("<img ") == figures
@@ -121,9 +126,15 @@ def test_coordination_on_spark(evaluation: Path) -> None:
 
 
 def test_latencies_are_measured_on_spark(evaluation: Path) -> None:
-    """There are samples in the measured micro-batches, before, between and after changes of rules."""
+    """There are samples in the measured micro-batches."""
     samples = pq.read_table(evaluation / "data" / "latency-samples.parquet")["latency_ms"].to_numpy()
+    assert samples.size
     assert (samples > 0).all()
+
+
+@pytest.mark.skipif(not NIGHTLY, reason="nightly: these experiments take two minutes")
+def test_long_experiments_measure_on_spark(evaluation: Path) -> None:
+    """There are latencies before, between and after changes of rules, by window, and rates by core."""
     phases = pq.read_table(evaluation / "data" / "dynamic-phases.parquet")
     assert phases["phase"].to_pylist()[-1] == "with r6 and r7"
     needed = pq.read_table(evaluation / "data" / "baseline-windows.parquet")
