@@ -1,14 +1,27 @@
-"""The options of an engine, checked."""
+"""How a stream is cleaned, beside its rules: the options, checked."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypedDict
 
 from .errors import ConfigError
 
 WINDOWINGS = ("bleach", "basic")
-#: the repair algorithms of kernel/repair.py
-REPAIR_ALGORITHMS = ("class", "vote")
+#: the repair algorithms that count; several lanes, and the paper's topology, take no other
+COUNTING_REPAIRS = ("class", "vote")
+REPAIR_ALGORITHMS = ("bayes", *COUNTING_REPAIRS)
+DEFAULT_REPAIR = "class"
+#: what is done with a wrong cell on the left-hand side of a rule
+LEFTS = ("flag", "repair")
+#: how long Bleach windowing keeps a count, if nothing is said
+DEFAULT_REMEMBER: Literal["4 windows"] = "4 windows"
+_REMEMBERED_WINDOWS = 4
+#: by option: what None is in a file of rules, on the command line, and in JSON
+TEXT_OF_NONE = {"accept_after": "never", "remember": "forever"}
+#: the options that `repair="bayes"` alone reads
+BAYES_OPTIONS = ("look_ahead", "confidence", "trust", "implied", "left")
 
 
 def check_count(option: str, count: int) -> int:
@@ -62,11 +75,184 @@ def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def check_windowing(windowing: str) -> str:
-    """Return a known windowing strategy."""
-    return check_choice("windowing", windowing, WINDOWINGS)
+def is_accept_after(value: object) -> bool:
+    """Return whether this is how often in a row a group may have to meet a value: an integer, 2 or more."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 2
 
 
-def check_repair(repair: str) -> str:
-    """Return a known repair algorithm."""
-    return check_choice("repair", repair, REPAIR_ALGORITHMS)
+class OptionValues(TypedDict, total=False):
+    """Options as keywords of a function; `Options` says what they are."""
+
+    window: Window | None
+    windowing: str
+    repair: str
+    accept_after: int | None
+    remember: int | Literal["4 windows"] | None
+    look_ahead: int
+    confidence: float
+    trust: str | None
+    implied: bool
+    left: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """How a stream is cleaned, beside its rules.
+
+    Attributes:
+        window: The window that bounds the state; None keeps everything.
+        windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
+        repair: `class` (over the whole subgraph), `vote` (over the tuple's own groups), or `bayes` (by the
+            most probable value).
+        accept_after: A value that a group meets this often in a row is accepted as its new truth; None:
+            never.
+        remember: For how many tuples Bleach windowing keeps a count: a multiple of the window's slide, and at
+            least its size; None: for ever.
+        look_ahead: With `bayes`: the number of tuples that a decision may wait for.
+        confidence: With `bayes`: how probable a value must be for a repair, from 0.5 to below 1.
+        trust: With `bayes`: the column that names each tuple's source, of which some are trusted more.
+        implied: With `bayes`: whether rules that follow from others count, too.
+        left: With `bayes`: whether to `flag` or to `repair` a wrong cell on the left-hand side of a rule.
+
+    Raises:
+        ConfigError: If one of them is wrong, or does not go with the others.
+    """
+
+    window: Window | None = DEFAULT_WINDOW
+    windowing: str = "bleach"
+    repair: str = DEFAULT_REPAIR
+    accept_after: int | None = 10
+    remember: int | Literal["4 windows"] | None = DEFAULT_REMEMBER
+    look_ahead: int = 1000
+    confidence: float = 0.6
+    trust: str | None = None
+    implied: bool = False
+    left: str = "flag"
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            check_option(option.name, getattr(self, option.name))
+        self._check_remember()
+        for option in fields(self):
+            given = getattr(self, option.name) != option.default
+            if given and option.name in BAYES_OPTIONS and self.repair != "bayes":
+                raise ConfigError(
+                    f"{option.name}: it is for repair='bayes', this is {self.repair!r}; "
+                    "leave it out, or choose repair='bayes'"
+                )
+
+    def _check_remember(self) -> None:
+        """Check that counts are kept for whole panes, and no shorter than the window."""
+        if not isinstance(self.remember, int):
+            return
+        if self.windowing != "bleach":
+            raise ConfigError(
+                f"remember: it is for windowing='bleach', this is {self.windowing!r}; leave it out"
+            )
+        if self.window is None:
+            raise ConfigError("remember: without a window all counts stay; leave it out, or give a window")
+        if self.remember % self.window.slide:
+            raise ConfigError(
+                f"remember: {self.remember} is not a multiple of the window's slide {self.window.slide}; "
+                "give a multiple of it"
+            )
+        if self.remember < self.window.size:
+            raise ConfigError(
+                f"remember: {self.remember} is less than the window's size {self.window.size}; "
+                f"give at least {self.window.size}"
+            )
+
+    @property
+    def remember_panes(self) -> int | None:
+        """For how many panes Bleach windowing keeps a count; None for ever."""
+        if self.window is None or self.remember is None:
+            return None
+        if isinstance(self.remember, int):
+            return self.remember // self.window.slide
+        return _REMEMBERED_WINDOWS * (self.window.size // self.window.slide)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options as values that JSON has."""
+        window = self.window and [self.window.size, self.window.slide]
+        rest = {
+            name: TEXT_OF_NONE.get(name) if value is None else value for name, value in asdict(self).items()
+        }
+        return {**rest, "window": window}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Options:
+        """Return the options that `to_dict` has written."""
+        values = {option.name: read_option(option.name, saved[option.name]) for option in fields(cls)}
+        return cls(**{**values, "window": Window(*saved["window"]) if saved["window"] else None})
+
+
+def read_option(name: str, value: Any) -> Any:
+    """Return the value of an option from how a file or JSON has it: `never` and `forever` are None."""
+    return None if value == TEXT_OF_NONE.get(name) else value
+
+
+def check_option(name: str, value: Any) -> None:
+    """Check the value of one option, whatever the others are."""
+    _CHECKS[name](value)
+
+
+def _check_accept_after(value: Any) -> None:
+    if value is not None and not is_accept_after(value):
+        raise ConfigError(
+            f"accept_after: {value!r} must be an integer of 2 or more; None ('never' in a file) for never"
+        )
+
+
+def _check_remember(value: Any) -> None:
+    if value is None or value == DEFAULT_REMEMBER:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(
+            f"remember: {value!r} must be a positive integer; None ('forever' in a file) for ever"
+        )
+
+
+def _check_confidence(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.5 <= value < 1:
+        raise ConfigError(f"confidence: {value!r} must be a number from 0.5 to below 1")
+
+
+def _check_trust(value: Any) -> None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ConfigError(f"trust: {value!r} must be the name of a column; leave it out if there is none")
+
+
+def _check_implied(value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ConfigError(f"implied: {value!r} must be true or false")
+
+
+#: by option: what checks its value
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    "window": check_window,
+    "windowing": lambda value: check_choice("windowing", value, WINDOWINGS),
+    "repair": lambda value: check_choice("repair", value, REPAIR_ALGORITHMS),
+    "accept_after": _check_accept_after,
+    "remember": _check_remember,
+    "look_ahead": lambda value: check_count("look_ahead", value),
+    "confidence": _check_confidence,
+    "trust": _check_trust,
+    "implied": _check_implied,
+    "left": lambda value: check_choice("left", value, LEFTS),
+}
+#: the options that a file of rules may give
+FILE_OPTIONS = tuple(name for name in _CHECKS if name != "window")
+
+
+def lane_options(given: OptionValues, n_lanes: int) -> Options:
+    """Return the options of a stream in a number of lanes; above one the default of `repair` is `class`."""
+    if n_lanes == 1:
+        return Options(**given)
+    values: OptionValues = {"repair": "class", **given}
+    chosen = Options(**values)
+    if chosen.repair not in COUNTING_REPAIRS:
+        raise ConfigError(
+            f"repair: {chosen.repair!r} needs a single lane, there are {n_lanes}; "
+            f"give lanes=1, or choose one of {', '.join(COUNTING_REPAIRS)}"
+        )
+    return chosen

@@ -26,6 +26,7 @@ from sparkbleach import (
     read_control,
     report,
 )
+from sparkbleach.config import Options
 from sparkbleach.control.outcome import Outcome
 from sparkbleach.engine.placement import Placement
 from sparkbleach.rules.rule import as_rule
@@ -250,9 +251,7 @@ def test_egress_waits_for_all_lanes() -> None:
         updates=(),
         order_by=(),
         cells=("id",),
-        window=None,
-        windowing="bleach",
-        repair="class",
+        options=Options(window=None),
         audit=False,
         quarantine=False,
         control=False,

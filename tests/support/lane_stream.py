@@ -10,9 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from sparkbleach import Engine, Rule, RuleUpdate, Window
+from sparkbleach.config import Options
 from sparkbleach.control.outcome import Outcome
 from sparkbleach.control.record import ControlRecord, record_text
 from sparkbleach.engine.placement import place
+from sparkbleach.rules.active import ActiveRules
 from sparkbleach.rules.check import check_rules
 from sparkbleach.spark import replica as replica_module
 from sparkbleach.spark.egress import egress
@@ -57,9 +59,7 @@ class LaneStream:
             updates=(),
             order_by=("_order_0",) if by_order else (),
             cells=(),
-            window=window,
-            windowing=case.windowing,
-            repair=case.repair,
+            options=Options(window=window, windowing=case.windowing, repair=case.repair),
             audit=True,
             quarantine=False,
             control=live,
@@ -91,9 +91,7 @@ class LaneStream:
     def new_engine(self) -> Engine:
         """Return an engine that has seen nothing."""
         plan = self.plan
-        return Engine(
-            plan.schema, self.rules, id="n", window=plan.window, windowing=plan.windowing, repair=plan.repair
-        )
+        return Engine.of(ActiveRules(plan.schema, self.rules, "n"), plan.options)
 
     def tuples(self, rows: list[dict[str, Any]]) -> None:
         """Send a micro-batch, disturbed at random, and compare with the engine."""

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..config import Window
-from ..errors import SnapshotError
+from ..config import COUNTING_REPAIRS, Options
+from ..errors import ConfigError, SnapshotError
 from ..kernel.attribute import Attribute, HingedAttribute, PaneWindow, SoloAttribute
 from ..kernel.clean import Cells
 from ..kernel.graph import Mode
@@ -107,8 +107,13 @@ class AttributeCleaner:
 class AttributeCleaners:
     """One cleaner for each RHS attribute with live rules, and another one for each with shadow rules."""
 
-    def __init__(self, window: Window | None, windowing: str, repair: str) -> None:
-        self._mode = Mode(basic=windowing == "basic", vote={"class": False, "vote": True}[repair])
+    def __init__(self, options: Options) -> None:
+        if options.repair not in COUNTING_REPAIRS:
+            raise ConfigError(
+                f"repair: {options.repair!r} is not there yet; choose one of {', '.join(COUNTING_REPAIRS)}"
+            )
+        self._mode = Mode(basic=options.windowing == "basic", vote=options.repair == "vote")
+        window = options.window
         self._window = PaneWindow(window.slide, window.size // window.slide) if window else PaneWindow(0, 1)
         self.live: dict[str, AttributeCleaner] = {}  #: by RHS attribute: with its live rules
         self.shadow: dict[str, AttributeCleaner] = {}  #: likewise, with its live and shadow rules

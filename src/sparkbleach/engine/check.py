@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from ..config import Options
 from ..errors import ConfigError, SchemaError
 from ..rules.active import ActiveRules
 from ..rules.rule import Rule, RuleLike, as_rule
@@ -26,6 +27,21 @@ def check_stream(schema: pa.Schema, rules: Iterable[RuleLike], id: str | None = 
     if id is not None and not can_take(schema.field(id).type):
         raise ConfigError(f"id: {id!r} is of type {schema.field(id).type}; cast it to a plain type before")
     return ActiveRules(schema, [as_rule(rule) for rule in rules], id)
+
+
+def check_trust(options: Options, schema: pa.Schema) -> None:
+    """Check that a stream has the column that names each tuple's source, if one is named."""
+    trust = options.trust
+    if trust is None:
+        return
+    if schema.names.count(trust) != 1:
+        raise ConfigError(
+            f"trust: the schema has no single attribute {trust!r}; choose one of {', '.join(schema.names)}"
+        )
+    if not can_take(schema.field(trust).type):
+        raise ConfigError(
+            f"trust: {trust!r} is of type {schema.field(trust).type}; cast it to a plain type before"
+        )
 
 
 def check_same_schema(batch: pa.RecordBatch, schema: pa.Schema, position: int) -> None:

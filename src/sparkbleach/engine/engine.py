@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..config import DEFAULT_WINDOW, Window, check_count, check_repair, check_window, check_windowing
+from ..config import Options, OptionValues, check_count, lane_options
 from ..kernel.saved import copied
 from ..rules.active import ActiveRules
 from ..rules.check import warn_of_twins
@@ -18,7 +18,7 @@ from ..rules.update import RuleUpdate
 from .apply import BatchColumns, apply_rules, evaluate_conditions
 from .attribute import AttributeCleaner, AttributeCleaners
 from .audit import RepairedColumn, audit_batch, audit_schema, in_schema_order, replace_cells
-from .check import check_columns, check_same_schema, check_stream
+from .check import check_columns, check_same_schema, check_stream, check_trust
 from .placement import Placement, Share
 from .snapshot import Snapshot, from_parts, pack, to_parts, unpack
 from .threads import Threads
@@ -34,12 +34,22 @@ class Engine:
         rules: The rules that are active from the first tuple on: objects, texts, or mappings as in a file of
             rules.
         id: The attribute with each tuple's unique id, for the audit; without it the position is the id.
-        window: The window that bounds the state; None keeps everything.
-        windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
-        repair: `class` (over the whole subgraph) or `vote` (over the tuple's own groups).
         threads: How many attributes are cleaned at the same time; the results do not depend on it.
         share: What this engine has to clean if it is one of several lanes; all if not given. It knows all
             rules, but sees the columns of its own attributes only.
+        window: The window that bounds the state; None keeps everything.
+        windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
+        repair: `class` (over the whole subgraph), `vote` (over the tuple's own groups), or `bayes` (by the
+            most probable value).
+        accept_after: A value that a group meets this often in a row is accepted as its new truth; None:
+            never.
+        remember: For how many tuples Bleach windowing keeps a count: a multiple of the window's slide, and at
+            least its size; 4 windows if not given; None: for ever.
+        look_ahead: With `bayes`: the number of tuples that a decision may wait for.
+        confidence: With `bayes`: how probable a value must be for a repair, from 0.5 to below 1.
+        trust: With `bayes`: the attribute that names each tuple's source, of which some are trusted more.
+        implied: With `bayes`: whether rules that follow from others count, too.
+        left: With `bayes`: whether to `flag` or to `repair` a wrong cell on the left-hand side of a rule.
 
     Raises:
         RuleError: If a rule is wrong or does not fit the schema.
@@ -52,54 +62,37 @@ class Engine:
         rules: Iterable[RuleLike] = (),
         *,
         id: str | None = None,
-        window: Window | None = DEFAULT_WINDOW,
-        windowing: str = "bleach",
-        repair: str = "class",
         threads: int = 1,
         share: Share | None = None,
+        **options: Unpack[OptionValues],
     ) -> None:
         active = check_stream(schema, rules, id)
-        self._set_options(active, window, windowing, repair, threads, share)
+        chosen = lane_options(options, 1 if share is None else len(share.placement.lanes))
+        self._set_options(active, chosen, threads, share)
         self._begin()
         warn_of_twins(one.checked for one in active)
 
     @classmethod
     def of(
-        cls,
-        rules: ActiveRules,
-        *,
-        window: Window | None = DEFAULT_WINDOW,
-        windowing: str = "bleach",
-        repair: str = "class",
-        threads: int = 1,
-        share: Share | None = None,
+        cls, rules: ActiveRules, options: Options, *, threads: int = 1, share: Share | None = None
     ) -> Engine:
         """Return a new engine that owns active rules, of which it does not warn."""
         engine = cls.__new__(cls)
-        engine._set_options(rules, window, windowing, repair, threads, share)
+        engine._set_options(rules, options, threads, share)
         engine._begin()
         return engine
 
-    def _set_options(
-        self,
-        rules: ActiveRules,
-        window: Window | None,
-        windowing: str,
-        repair: str,
-        threads: int,
-        share: Share | None,
-    ) -> None:
+    def _set_options(self, rules: ActiveRules, options: Options, threads: int, share: Share | None) -> None:
+        check_trust(options, rules.schema)
         self._rules = rules
-        self.window = check_window(window)
-        self.windowing = check_windowing(windowing)
-        self.repair = check_repair(repair)
+        self.options = options  #: how the stream is cleaned
         self.share = share
         self._threads = Threads(check_count("threads", threads))
         #: where the next tuple will be in the stream
         self.position = 0
         id_type = pa.int64() if self.id is None else self.schema.field(self.id).type
         self.audit_schema = audit_schema(id_type)
-        self._cleaners = AttributeCleaners(window, windowing, repair)
+        self._cleaners = AttributeCleaners(options)
         #: by id of an active rule: how many repairs it is answerable for
         self._repairs: dict[str, int] = {}
 
@@ -149,8 +142,9 @@ class Engine:
 
     @property
     def columns_read(self) -> list[str]:
-        """The columns that the rules, their conditions and the id read, in the order of the schema."""
-        return self._rules.columns_read(self._own_attributes())
+        """The columns that rules, their conditions, the id and `trust` read, in the order of the schema."""
+        read = {*self._rules.columns_read(self._own_attributes()), self.options.trust}
+        return [name for name in self.schema.names if name in read]
 
     @property
     def nbytes(self) -> int:
@@ -270,7 +264,7 @@ class Engine:
         Raises:
             SchemaError: If a column that is read is gone or of another type; the engine is as it was.
         """
-        self._rules.adopt_schema(schema, self.position)
+        self._rules.adopt_schema(schema, self.position, self.options.trust)
         self._cleaners.replace_rules(self._rules)
 
     def adopt_placement(self, placement: Placement) -> None:
@@ -336,7 +330,7 @@ class Engine:
         """
         saved = from_parts(header, arrays)
         engine = cls.__new__(cls)
-        engine._set_options(saved.rules, saved.window, saved.windowing, saved.repair, threads, saved.share)
+        engine._set_options(saved.rules, saved.options, threads, saved.share)
         engine.position = saved.position
         engine._repairs = dict(saved.repairs)
         cleaners = engine._cleaners
@@ -388,9 +382,7 @@ class Engine:
         return to_parts(
             Snapshot(
                 rules=self._rules,
-                window=self.window,
-                windowing=self.windowing,
-                repair=self.repair,
+                options=self.options,
                 position=self.position,
                 repairs=self._repairs,
                 attributes=self._cleaners.save(states),

@@ -19,14 +19,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..config import Window
-from ..errors import SnapshotError
+from ..config import Options
+from ..errors import ConfigError, SnapshotError
 from ..rules.active import ActiveRules
 from ..schema_text import schema_from_text, schema_to_text
 from .placement import Placement, Share
 
 MAGIC = b"SPRKBLCH"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _HEAD = struct.Struct("<8sIIQ")  # magic, format version, CRC-32 and length of the body
 
 
@@ -44,9 +44,7 @@ class Snapshot:
     """All state of an engine."""
 
     rules: ActiveRules  #: the active rules, with the stream's schema and id attribute
-    window: Window | None  #: the window
-    windowing: str  #: the windowing strategy
-    repair: str  #: the repair algorithm
+    options: Options  #: how the stream is cleaned
     position: int  #: where the next tuple will be
     repairs: dict[str, int]  #: by rule: repairs so far
     attributes: list[SavedAttribute]  #: the states of the attributes with rules
@@ -60,9 +58,7 @@ def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
         "schema": schema_to_text(snapshot.rules.schema),
         "id": snapshot.rules.id,
         "rules": snapshot.rules.save(),
-        "window": snapshot.window and [snapshot.window.size, snapshot.window.slide],
-        "windowing": snapshot.windowing,
-        "repair": snapshot.repair,
+        "options": snapshot.options.to_dict(),
         "position": snapshot.position,
         "repairs": snapshot.repairs,
         "attributes": [
@@ -88,9 +84,7 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
         rest = iter(arrays)
         return Snapshot(
             rules=ActiveRules.load(schema_from_text(read["schema"]), read["id"], read["rules"]),
-            window=Window(*read["window"]) if read["window"] else None,
-            windowing=read["windowing"],
-            repair=read["repair"],
+            options=Options.from_dict(read["options"]),
             position=read["position"],
             repairs=read["repairs"],
             attributes=[
@@ -99,7 +93,7 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
             ],
             share=_share(read.get("share")),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException, ConfigError) as error:
         raise SnapshotError(
             f"snapshot: the header cannot be read ({error!r}); give what snapshot_parts() returned"
         ) from None

@@ -6,13 +6,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..config import DEFAULT_WINDOW, Window, check_repair, check_windowing
+from ..config import OptionValues
 from ..engine.apply import AppliedRules, apply_active_rules
 from ..engine.audit import audit_batch, audit_schema, replace_cells
 from ..engine.check import check_same_schema
@@ -24,7 +24,7 @@ from .messages import Clock, Envelope, batch_from_bytes, batch_to_bytes
 from .sequencer import Sequencer
 from .stages import COORDINATOR, END, Stage, clock_ticks, declare_stages, paused_garbage_collector
 from .tally import Tally
-from .topology import PaperTopology
+from .topology import PaperTopology, paper_options
 from .worker import Saved, StatefulWorker
 
 
@@ -41,7 +41,8 @@ class Part:
 class DistributedEngine:
     """Clean a stream with detect workers and repair workers that share nothing but messages.
 
-    Options and errors are those of `Engine`; the topology says how the work is spread.
+    Options and errors are those of `Engine`, as far as the topology, which says how the work is spread, takes
+    them.
     """
 
     def __init__(
@@ -50,17 +51,14 @@ class DistributedEngine:
         rules: Iterable[Rule] = (),
         *,
         id: str | None = None,
-        window: Window | None = DEFAULT_WINDOW,
-        windowing: str = "bleach",
-        repair: str = "class",
         topology: PaperTopology = PaperTopology(),  # noqa: B008 -- it is frozen
+        **options: Unpack[OptionValues],
     ) -> None:
-        check_windowing(windowing)
-        check_repair(repair)
+        self.options = paper_options(options)
         self.schema = schema
         self.id = id
         self.sequencer = Sequencer(ActiveRules(schema, rules, id))
-        self.stages = declare_stages(topology, window, windowing, repair)
+        self.stages = declare_stages(topology, self.options)
         #: by stage: its routers or workers
         self.workers: dict[str, list[Any]] = {
             name: [stage.make() for _ in range(stage.workers)] for name, stage in self.stages.items()

@@ -18,14 +18,15 @@ from .messages import Clock
 class Sequencer:
     """Counts tuples, and lets rules change between them.
 
-    It raises a RuleError for a shadow rule: this topology has no state for them.
+    It raises a RuleError for a rule that this topology has no state for: a shadow rule, or one that accepts a
+    new truth.
     """
 
     def __init__(
         self, active_rules: ActiveRules, position: int = 0, deletions: Sequence[tuple[int, int]] = ()
     ) -> None:
         for rule in active_rules.rules:
-            _refuse_shadow(rule)
+            _check_supported(rule)
         self.active_rules = active_rules
         self.position = position  #: where the next tuple will be; whoever takes tuples moves it
         self.deletions = tuple(deletions)  #: position and serial number of rules deleted since the last clock
@@ -55,7 +56,7 @@ class Sequencer:
     def change_rules(self, update: RuleUpdate) -> None:
         """Apply a rule update now, whatever its position; RuleError if it is refused: nothing is changed."""
         if update.rule is not None:
-            _refuse_shadow(update.rule)
+            _check_supported(update.rule)
         active = self.active_rules.apply(update)
         if update.delete is not None:
             self.deletions = (*self.deletions, (self.position, active.serial))
@@ -89,7 +90,12 @@ class Sequencer:
         return cls(ActiveRules.load(schema, id, saved["active_rules"]), saved["position"], deletions)
 
 
-def _refuse_shadow(rule: Rule) -> None:
+def _check_supported(rule: Rule) -> None:
+    if isinstance(rule.accept_after, int):
+        raise RuleError(
+            f"rule {rule.id!r}, accept_after: new truths are not accepted here; leave it out, "
+            "or clean with the fused topology"
+        )
     if rule.is_shadow:
         raise RuleError(
             f"rule {rule.id!r}, mode: shadow rules are not supported here; add it as a live rule, "

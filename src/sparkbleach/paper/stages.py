@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..config import Window
+from ..config import Options
 from .aggregator import Aggregator
 from .coordinator import Coordinator
 from .detect_worker import DetectWorker
@@ -64,8 +64,9 @@ class Stage:
 Stages = Mapping[str, Stage]
 
 
-def declare_stages(topology: PaperTopology, window: Window | None, windowing: str, repair: str) -> Stages:
+def declare_stages(topology: PaperTopology, options: Options) -> Stages:
     """Return the stages by name, in the order in which a micro-batch runs through them."""
+    window, windowing, repair = options.window, options.windowing, options.repair
     n = topology.repair_workers
     # To `vote`, which counts over the tuple's own groups, no link matters.
     sends_hinges = repair != "vote" and topology.coordination == "hinge"

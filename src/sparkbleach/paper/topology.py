@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..config import check_choice, check_count
+from ..config import COUNTING_REPAIRS, Options, OptionValues, check_choice, check_count
+from ..errors import ConfigError
 
 COORDINATIONS = ("hinge", "basic", "dr", "ir")
 
@@ -35,3 +36,24 @@ class PaperTopology:
         check_choice("coordination", self.coordination, COORDINATIONS)
         if self.top is not None:
             check_count("top", self.top)
+
+
+def paper_options(given: OptionValues) -> Options:
+    """Return the options of a stream in the paper's topology, whose defaults follow the paper's letter."""
+    if given.get("accept_after") is not None:
+        raise ConfigError(
+            "accept_after: the paper's topology accepts no new truths; "
+            "leave it out, or choose topology='fused'"
+        )
+    if given.get("remember") is not None:
+        raise ConfigError(
+            "remember: the paper's topology keeps counts for ever; leave it out, or choose topology='fused'"
+        )
+    values: OptionValues = {"repair": "class", **given, "accept_after": None, "remember": None}
+    chosen = Options(**values)
+    if chosen.repair not in COUNTING_REPAIRS:
+        raise ConfigError(
+            f"repair: {chosen.repair!r} is not for the paper's topology; "
+            f"choose one of {', '.join(COUNTING_REPAIRS)}, or topology='fused'"
+        )
+    return chosen

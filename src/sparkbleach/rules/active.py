@@ -133,21 +133,22 @@ class ActiveRules:
         assert update.promote is not None  # noqa: S101 -- an update is one of the three
         return self.promote(update.promote)
 
-    def adopt_schema(self, schema: pa.Schema, position: int) -> None:
-        """Go on with another schema from a position on.
+    def adopt_schema(self, schema: pa.Schema, position: int, trust: str | None = None) -> None:
+        """Go on with another schema from a position on; the column `trust`, if given, is read, too.
 
         SchemaError if a column that is read is gone or of another type; nothing is changed.
         """
         if not isinstance(schema, pa.Schema):
             raise SchemaError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
         place = f"schema from position {position} on"
-        for name in self.columns_read():
+        for name in [*self.columns_read(), *([trust] if trust else [])]:
             kind = self.schema.field(name).type
             found = [schema.field(at).type for at in schema.get_all_field_indices(name)]
             if found != [kind]:
                 now = " and ".join(map(str, found)) or "gone"
+                reader = "trust" if name == trust else "a rule or the id"
                 raise SchemaError(
-                    f"{place}: column {name!r}, which a rule or the id reads, was {kind} and is {now}; "
+                    f"{place}: column {name!r}, which {reader} reads, was {kind} and is {now}; "
                     "keep it as it was, or delete the rules that read it before"
                 )
         try:

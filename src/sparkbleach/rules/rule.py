@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from ..config import is_accept_after
 from ..errors import RuleError
 from .constants import check_tableau, decode_tableau, encode_constant
 from .placed_error import PlacedError, near_matches, refuse
 from .short_form import format_name, format_short_form, parse_short_form
 
-KEYS = ("id", "lhs", "rhs", "when", "nulls", "tableau", "mode")
+KEYS = ("id", "lhs", "rhs", "when", "nulls", "tableau", "mode", "certain", "accept_after")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -26,6 +27,9 @@ class Rule:
         nulls: Whether to `ignore` a null RHS cell, or to `fill` it.
         tableau: Rows of constants, one for each LHS attribute and one for the RHS; `"_"` is the wildcard.
         mode: `live`, or `shadow`: it changes nothing, and what it would repair is reported.
+        certain: Whether the rule is beyond doubt to `repair="bayes"`.
+        accept_after: A value that a group of it meets this often in a row is accepted as the new truth;
+            `never` for none; None for what the stream's option of this name says.
         origin: Where it was read, as file:line; it plays no part in comparisons.
 
     Raises:
@@ -39,6 +43,8 @@ class Rule:
     nulls: Literal["ignore", "fill"] = "ignore"
     tableau: tuple[tuple[object, ...], ...] = ()
     mode: Literal["live", "shadow"] = "live"
+    certain: bool = False
+    accept_after: int | Literal["never"] | None = None
     origin: str | None = field(default=None, compare=False, repr=False)
 
     def __init__(
@@ -50,11 +56,13 @@ class Rule:
         nulls: str = "ignore",
         tableau: Sequence[Sequence[object]] = (),
         mode: str = "live",
+        certain: bool = False,
+        accept_after: int | str | None = None,
         *,
         origin: str | None = None,
     ) -> None:
         try:
-            fields = _check_fields(id, lhs, rhs, when, nulls, tableau, mode)
+            fields = _check_fields(id, lhs, rhs, when, nulls, tableau, mode, certain, accept_after)
         except PlacedError as fault:
             raise fault.error(id, origin) from None
         for name, value in fields.items():
@@ -106,12 +114,22 @@ class Rule:
             mapping["tableau"] = [[encode_constant(value) for value in row] for row in self.tableau]
         if self.is_shadow:
             mapping["mode"] = self.mode
+        if self.certain:
+            mapping["certain"] = self.certain
+        if self.accept_after is not None:
+            mapping["accept_after"] = self.accept_after
         return mapping
 
     @property
     def is_shadow(self) -> bool:
         """Whether it changes nothing, and only reports what it would repair."""
         return self.mode == "shadow"
+
+    def accept_after_or(self, default: int | None) -> int | None:
+        """Return when a new truth is accepted, None for never; `default` is the stream's option."""
+        if self.accept_after is None:
+            return default
+        return None if self.accept_after == "never" else self.accept_after
 
     def with_mode(self, mode: Literal["live", "shadow"]) -> Rule:
         """Return the same rule in another mode."""
@@ -158,6 +176,8 @@ def _check_fields(
     nulls: object = "ignore",
     tableau: object = (),
     mode: object = "live",
+    certain: object = False,
+    accept_after: object = None,
 ) -> dict[str, Any]:
     _check_name("id", id)
     left, right = _check_attributes(lhs, rhs)
@@ -169,6 +189,8 @@ def _check_fields(
         "nulls": _check_choice("nulls", nulls, ("ignore", "fill")),
         "tableau": check_tableau(tableau, left),
         "mode": _check_choice("mode", mode, ("live", "shadow")),
+        "certain": _check_certain(certain),
+        "accept_after": _check_accept_after(accept_after),
     }
 
 
@@ -206,6 +228,20 @@ def _check_when(when: object) -> str | None:
     if not when.strip():
         refuse("when", "it is blank", "write a SQL predicate, or leave it out")
     return when.strip()
+
+
+def _check_certain(certain: object) -> object:
+    if not isinstance(certain, bool):
+        refuse("certain", f"{certain!r} is not an option", "write true or false")
+    return certain
+
+
+def _check_accept_after(accept_after: object) -> object:
+    if accept_after not in (None, "never") and not is_accept_after(accept_after):
+        refuse(
+            "accept_after", f"{accept_after!r} is not an option", "write an integer of 2 or more, or never"
+        )
+    return accept_after
 
 
 def _check_choice(place: str, value: object, choices: tuple[str, str]) -> object:

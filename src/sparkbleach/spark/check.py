@@ -9,12 +9,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
-from ..config import check_choice
+from ..config import Options, OptionValues, check_choice, lane_options
 from ..engine.check import check_stream
 from ..engine.placement import Placement
 from ..errors import ConfigError, RuleError
 from ..paper.sequencer import Sequencer
-from ..paper.topology import PaperTopology
+from ..paper.topology import PaperTopology, paper_options
 from ..rules.active import ActiveRules
 from ..rules.check import CheckedRule, warn_of_twins
 from ..rules.rule import RuleLike
@@ -41,6 +41,17 @@ def paper_topology(df: DataFrame, topology: str | PaperTopology) -> PaperTopolog
             "which gives the same rows"
         )
     return topology
+
+
+def choose_options(
+    given: OptionValues, *, n_lanes: int, topology: str | PaperTopology | None = None
+) -> Options:
+    """Return how rows are cleaned: what is given, and the defaults of the lanes and of the topology."""
+    if topology in (None, "fused"):
+        return lane_options(given, n_lanes)
+    if n_lanes > 1:
+        raise ConfigError("lanes: must be 1 with topology='paper'; they are for the fused topology")
+    return paper_options(given)
 
 
 def check_control(df: DataFrame, control: DataFrame | None) -> None:

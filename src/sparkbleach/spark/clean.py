@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from ..config import DEFAULT_WINDOW, Window, check_repair, check_window, check_windowing
+from ..config import OptionValues
 from ..engine.audit import audit_schema
-from ..engine.check import check_stream
+from ..engine.check import check_stream, check_trust
 from ..errors import ConfigError
 from ..paper.topology import PaperTopology
 from ..rules.check import columns_read, is_plain
 from ..rules.rule import RuleLike
 from ..rules.update import RuleUpdate, sort_updates
-from .check import check_control, check_rules, paper_topology
+from .check import check_control, check_rules, choose_options, paper_topology
 from .compat import arrow_schema, spark_type
 from .egress import egress
 from .files.quarantine import unreadable_column
@@ -44,9 +44,6 @@ def clean(
     *,
     id: str,
     order_by: OrderBy | None = None,
-    window: Window | None = DEFAULT_WINDOW,
-    windowing: str = "bleach",
-    repair: str = "class",
     rule_updates: Iterable[RuleUpdate | Mapping[str, Any]] = (),
     control: DataFrame | None = None,
     audit: bool = True,
@@ -56,6 +53,7 @@ def clean(
     observation: str | Observation = OBSERVATION,
     limits: Limits = DEFAULT_LIMITS,
     topology: str | PaperTopology = "fused",
+    **options: Unpack[OptionValues],
 ) -> DataFrame:
     """Return the same rows, cleaned by the rules.
 
@@ -65,9 +63,6 @@ def clean(
         id: The column with each row's unique id.
         order_by: The columns, or their names, that order the rows of a micro-batch or of a static DataFrame;
             the order of the source if not given.
-        window: The window that bounds the state; None keeps everything.
-        windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
-        repair: `class` (over the whole subgraph) or `vote` (over the tuple's own groups).
         rule_updates: Rules that are added, deleted or promoted before the tuple at a position.
         control: Rule updates that come while the stream runs: a streaming DataFrame such as `read_control`
             returns, with the text columns `number`, by which records of a micro-batch are ordered, and
@@ -85,6 +80,19 @@ def clean(
         limits: How much is done at once.
         topology: `fused` (one lane has all rules and all state), or `paper` or a `PaperTopology` (detect
             workers and repair workers share the state; for streaming DataFrames).
+        window: The window that bounds the state; None keeps everything.
+        windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
+        repair: `class` (over the whole subgraph), `vote` (over the tuple's own groups), or `bayes` (by the
+            most probable value), which takes a single lane and the fused topology.
+        accept_after: A value that a group meets this often in a row is accepted as its new truth; None:
+            never. The paper's topology accepts none.
+        remember: For how many tuples Bleach windowing keeps a count: a multiple of the window's slide, and at
+            least its size; 4 windows if not given; None: for ever, as the paper's topology does.
+        look_ahead: With `bayes`: the number of tuples that a decision may wait for.
+        confidence: With `bayes`: how probable a value must be for a repair, from 0.5 to below 1.
+        trust: With `bayes`: the column that names each row's source, of which some are trusted more.
+        implied: With `bayes`: whether rules that follow from others count, too.
+        left: With `bayes`: whether to `flag` or to `repair` a wrong cell on the left-hand side of a rule.
 
     Raises:
         RuleError: If a rule or a rule update is wrong or does not fit the schema.
@@ -92,21 +100,18 @@ def clean(
     """
     paper = paper_topology(df, topology)
     check_control(df, control)
-    check_window(window)
-    check_windowing(windowing)
-    check_repair(repair)
     schema = arrow_schema(df.schema)
     updates = sort_updates(rule_updates)
     active = check_stream(schema, rules, id)
     first_rules = active.rules
     all_rules, n_rules = check_rules(active, updates, paper=paper is not None, warn=True)
     placement = choose_placement(lanes, n_rules, schema)
-    if paper and len(placement.lanes) > 1:
-        raise ConfigError("lanes: must be 1 with topology='paper'; they are for the fused topology")
+    chosen = choose_options(options, n_lanes=len(placement.lanes), topology=paper)
+    check_trust(chosen, schema)
     check_session(df, None if paper else len(placement.lanes))
     if len(placement.lanes) > 1:
         logger.info("lanes: %s", placement)
-    read = columns_read(all_rules, schema) or [id]
+    read = [*(columns_read(all_rules, schema) or [id]), *([chosen.trust] if chosen.trust else [])]
     plain = [name for name in schema.names if control is not None and is_plain(schema.field(name).type)]
     cells = [name for name in schema.names if name in read or name in plain]
     ordered, order = _add_order(df, order_by, apart=cells if quarantine else ())
@@ -119,9 +124,7 @@ def clean(
         updates=updates,
         order_by=order,
         cells=tuple(cells),
-        window=window,
-        windowing=windowing,
-        repair=repair,
+        options=chosen,
         audit=audit,
         quarantine=quarantine,
         control=control is not None,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ..config import Window
+from ..config import Options
 from ..control.outcome import Outcome
 from ..control.record import ControlRecord
 from ..engine.engine import Engine
@@ -230,9 +230,7 @@ def _new_engine(initial: dict[str, Any], options: dict[str, Any]) -> Engine:
     rules = [Rule.from_dict(rule) for rule in initial["rules"]]
     return Engine.of(
         ActiveRules(schema_from_text(initial["schema"]), rules),
-        window=Window(*options["window"]) if options["window"] else None,
-        windowing=options["windowing"],
-        repair=options["repair"],
+        Options.from_dict(options),
         threads=ENGINE_THREADS,
         share=Share(Placement.from_lists(initial["lanes"]), initial["lane"]) if "lanes" in initial else None,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ..config import Window
+from ..config import Options
 from ..engine.placement import ONE_LANE, Placement
 from ..paper.topology import PaperTopology
 from ..rules.rule import Rule
@@ -39,9 +39,7 @@ class Plan:
     #: the columns that go to the engine, in the order of the schema; those of `order_by` last. With
     #: `quarantine` no rule reads a column of `order_by`: a quarantined row keeps nothing else.
     cells: tuple[str, ...]
-    window: Window | None  #: the window; None for none
-    windowing: str  #: `bleach` or `basic`
-    repair: str  #: `class` or `vote`
+    options: Options  #: how the rows are cleaned, beside the rules
     audit: bool  #: whether the output has the column `_repairs`
     quarantine: bool  #: whether rows without an id or with unreadable text are quarantined
     control: bool  #: whether control records are read, and the output has the column `_control`

@@ -26,9 +26,7 @@ _CHANGEABLE = {"rules", "updates", "control"}
 def remembered_options(plan: Plan) -> dict[str, Any]:
     """Return the options and rules that a checkpoint remembers, as JSON values."""
     return {
-        "window": plan.window and [plan.window.size, plan.window.slide],
-        "windowing": plan.windowing,
-        "repair": plan.repair,
+        **plan.options.to_dict(),
         "rules": [rule.to_dict() for rule in plan.rules],
         "updates": [update.to_dict() for update in plan.updates],
         "control": plan.control,

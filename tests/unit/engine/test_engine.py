@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbleach import ConfigError, Engine, Rule, RuleError, RuleUpdate, RuleWarning, SchemaError, Window
+from sparkbleach.config import Options
 from sparkbleach.rules.active import ActiveRules
 from tests.support.profiles import one_in
 
@@ -225,7 +226,7 @@ class TestRuleUpdates:
         engine = Engine(SCHEMA, ["a: k -> v"])
         engine.change_rules(RuleUpdate(rule=Rule("b", "k", "v")))
         assert [rule.id for rule in engine.rules] == ["a", "b"]
-        Engine.of(ActiveRules(SCHEMA, engine.rules))
+        Engine.of(ActiveRules(SCHEMA, engine.rules), Options())
 
     def test_conditions(self) -> None:
         """A rule is for the tuples its condition is TRUE for, as they arrived: not for FALSE or NULL."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...config import REPAIR_ALGORITHMS
+from ...config import COUNTING_REPAIRS
 from ...rules.rule import Rule
 from ..dirt import Error, Kind, paper_errors
 from ..engine_run import run_engine
@@ -25,24 +25,24 @@ def run(lab: Laboratory) -> Result:
     truth = truth.slice(0, lab.profile.scaling_tuples)
     kinds = _kinds(truth.num_rows)
     found: dict[tuple[str, str], Score] = {}
-    with lab.progress("cleaning", truth.num_rows * len(kinds) * len(REPAIR_ALGORITHMS)) as advance:
+    with lab.progress("cleaning", truth.num_rows * len(kinds) * len(COUNTING_REPAIRS)) as advance:
         for name, errors in kinds.items():
             spoilt = spoil(truth, errors, lab.seed)
             rules = [_filling(rule) for rule in SALES_RULES] if name == "missing" else SALES_RULES
-            for repair in REPAIR_ALGORITHMS:
+            for repair in COUNTING_REPAIRS:
                 done = run_engine(spoilt.dirty, rules, None, repair=repair, advance=advance)
                 found[name, repair] = score(spoilt.truth, spoilt.dirty, done.cleaned, _RHS)
     claim = Claim(
         "goal",
         "where keys are wrong, too, vote repairs better than class",
-        ", ".join(f"{one}: F1 {found['keys', one].f1:.3f}" for one in REPAIR_ALGORITHMS),
+        ", ".join(f"{one}: F1 {found['keys', one].f1:.3f}" for one in COUNTING_REPAIRS),
         found["keys", "vote"].f1 > found["keys", "class"].f1,
     )
     panels = [
         score_panel(
             f"repair: {repair}", "kind of error", {name: found[name, repair].values for name in kinds}
         )
-        for repair in REPAIR_ALGORITHMS
+        for repair in COUNTING_REPAIRS
     ]
     return Result(
         title="Kinds of errors",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...config import REPAIR_ALGORITHMS
+from ...config import COUNTING_REPAIRS
 from ..engine_run import run_engine
 from ..laboratory import Laboratory
 from ..measures import score
@@ -25,7 +25,7 @@ def run(lab: Laboratory) -> Result:
         for name, published in PUBLISHED.items():
             table = real_table(name)
             ours = {}
-            for repair in REPAIR_ALGORITHMS:
+            for repair in COUNTING_REPAIRS:
                 cleaned = run_engine(table.dirty, table.rules, None, repair=repair).cleaned
                 one = score(table.truth, table.dirty, cleaned, table.dirty.column_names)
                 precision, recall, f1 = (round(value, 3) for value in one.values)

@@ -43,7 +43,7 @@ def chain(blobs: DataFrame, plan: Plan, partitions: int) -> DataFrame:
 def plan_stages(plan: Plan) -> Stages:
     """Return the stages that a plan with the paper's topology asks for."""
     assert plan.paper is not None  # noqa: S101 -- whoever calls has looked
-    return declare_stages(plan.paper, plan.window, plan.windowing, plan.repair)
+    return declare_stages(plan.paper, plan.options)
 
 
 def stateful_operator(plan: Plan, stages: Stages, name: str) -> StatefulProcessor | None:
