@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .config import Window
+from .config import Options, Window
 from .control.controller import RuleController
 from .control.rule_log import OPENERS, RuleLog, open_log
 from .engine.engine import Engine
@@ -26,7 +26,7 @@ from .errors import (
 )
 from .paper.topology import PaperTopology
 from .rules.constants import WILDCARD
-from .rules.file import load_rules
+from .rules.file import load_options, load_rules
 from .rules.rule import Rule
 from .rules.update import RuleUpdate
 
@@ -47,6 +47,7 @@ __all__ = [
     "KafkaError",
     "LimitError",
     "Limits",
+    "Options",
     "PaperTopology",
     "Rule",
     "RuleController",
@@ -61,6 +62,7 @@ __all__ = [
     "Writer",
     "audit",
     "clean",
+    "load_options",
     "load_rules",
     "open_log",
     "read_control",

@@ -199,7 +199,7 @@ def check_option(name: str, value: Any) -> None:
 def _check_accept_after(value: Any) -> None:
     if value is not None and not is_accept_after(value):
         raise ConfigError(
-            f"accept_after: {value!r} must be an integer of 2 or more; None ('never' in a file) for never"
+            f"accept_after: {value!r} must be an integer of 2 or more, or never (in Python: None)"
         )
 
 
@@ -207,9 +207,7 @@ def _check_remember(value: Any) -> None:
     if value is None or value == DEFAULT_REMEMBER:
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(
-            f"remember: {value!r} must be a positive integer; None ('forever' in a file) for ever"
-        )
+        raise ConfigError(f"remember: {value!r} must be a positive integer, or forever (in Python: None)")
 
 
 def _check_confidence(value: Any) -> None:

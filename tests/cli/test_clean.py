@@ -123,8 +123,13 @@ def test_a_checkpoint_keeps_to_its_options(run: Run, rules: Path, tmp_path: Path
     files = files_in(tmp_path / "out")
     window = run(*arguments, "--window", 10)
     assert window.exit_code == 2
-    assert window.stderr.startswith("error: window: the checkpoint was made with 2000000 tuples")
+    assert window.stderr.startswith("error: window: the checkpoint /")
+    assert "-checkpoint was made with 2000000 tuples sliding by 1000000, not with 10 " in window.stderr
     assert len(window.stderr.splitlines()) == 1
+    accepts = run(*arguments, "--accept-after", 5)
+    assert accepts.exit_code == 2
+    assert "error: accept after: the checkpoint" in accepts.stderr
+    assert "was made with 10, not with 5; go on with 10, or begin" in accepts.stderr
     other = run(*arguments[:-1], tmp_path / "other", "--checkpoint", tmp_path / "out-checkpoint")
     assert other.exit_code == 2
     assert "output: the checkpoint" in other.stderr

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from ..config import Options
 from ..errors import ConfigError
 from ..kafka.topic import is_topic
-from ..rules.file import load_rules
+from ..rules.file import load_options, load_rules
 from . import options
 from .failure import reported_errors
 from .groups import grouped
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Observation, SparkSession
 
+    from ..config import OptionValues
     from ..rules.rule import Rule
     from ..rules.update import RuleUpdate
 
@@ -63,7 +65,9 @@ def check(
     """
     with reported_errors(debug=debug):
         loaded = load_rules(rules)
-        how = cleaning.arguments()
+        how = cleaning.over(load_options(rules))
+        Options(**how)  # checks them
+        updates = cleaning.updates()
         if trial.input is None and parsing.schema is None:
             n_rules = count(len(loaded), "rule")
             typer.echo(f"{n_rules}: well formed; give --schema or --input to check names and types")
@@ -79,7 +83,7 @@ def check(
 
         with spark_session(master, debug=debug) as session:
             if trial.input is None or trial.id is None:
-                _check_schema(session, loaded, how["rule_updates"], parsing.schema or "", trial.id)
+                _check_schema(session, loaded, updates, how, parsing.schema or "", trial.id)
                 return
             from pyspark.sql import Observation
 
@@ -92,6 +96,7 @@ def check(
                 loaded,
                 id=trial.id,
                 order_by=parsing.order_by,
+                rule_updates=updates,
                 quarantine=True,
                 observation=observation,
                 **how,
@@ -100,13 +105,19 @@ def check(
 
 
 def _check_schema(
-    session: SparkSession, rules: Sequence[Rule], updates: Sequence[RuleUpdate], schema: str, id: str | None
+    session: SparkSession,
+    rules: Sequence[Rule],
+    updates: Sequence[RuleUpdate],
+    how: OptionValues,
+    schema: str,
+    id: str | None,
 ) -> None:
     from ..spark.clean import clean
     from ..spark.files.schema import parse_schema
 
     parsed = parse_schema(schema)
-    clean(session.createDataFrame([], parsed), rules, id=id or parsed.names[0], rule_updates=updates)
+    empty = session.createDataFrame([], parsed)
+    clean(empty, rules, id=id or parsed.names[0], rule_updates=updates, **how)
     typer.echo(f"{count(len(rules), 'rule')}: no errors with this schema")
     for rule in rules:
         typer.echo(f"  {rule}")

@@ -30,13 +30,18 @@ class Memory:
     topology: str = "fused"  #: how the work is spread: which stages with state there are
     #: the attributes of each lane, so that none moves when rules change
     lanes: list[list[str]] = field(default_factory=lambda: [[]])
+    #: how rows are cleaned, beside the rules: `Options` as JSON values
+    options: dict[str, Any] = field(default_factory=dict)
 
     def check(self, checkpoint: str, **given: Any) -> None:
-        """Check that options, by name (of lanes the number), are given as in earlier runs."""
-        made = {**self.__dict__, "lanes": len(self.lanes)}
+        """Check that options, by name (of lanes the number), are given as in earlier runs.
+
+        An option that an earlier release did not remember here is left to the lanes.
+        """
+        made = {**self.options, **self.__dict__, "lanes": len(self.lanes)}
         check_options(
-            {option.replace("_", " "): made[option] for option in given},
-            {option.replace("_", " "): value for option, value in given.items()},
+            {option.replace("_", " "): made[option] for option in given if option in made},
+            {option.replace("_", " "): value for option, value in given.items() if option in made},
             checkpoint,
         )
 

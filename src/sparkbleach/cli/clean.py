@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..kafka.topic import is_topic
-from ..rules.file import load_rules
+from ..rules.file import load_options, load_rules
 from . import options
 from .clean_options import Control, Output, Spread, Stream
 from .failure import reported_errors
@@ -41,7 +41,7 @@ def clean(
     Example: `sparkbleach clean --rules rules.yml --input 'in/*.csv' --id id --output clean`
     """
     with reported_errors(debug=debug):
-        from ..spark.check import place_attributes
+        from ..spark.check import choose_options, place_attributes
         from ..spark.clean import clean as clean_rows
         from ..spark.control import read_control
         from ..spark.settings import PARTITIONS
@@ -50,7 +50,9 @@ def clean(
         from .session import spark_session
 
         loaded = load_rules(rules)
-        how = cleaning.arguments()
+        how = cleaning.over(load_options(rules))
+        chosen = choose_options(how, n_lanes=spread.lanes, topology=spread.choice)
+        updates = cleaning.updates()
         output.check_audit()
         log = control.log
         route = _route(stream, parsing, output, control)
@@ -59,10 +61,10 @@ def clean(
             remembered = Checkpoint(session, route.checkpoint)
             memory = remembered.read()
             if memory is not None:
-                memory.check(route.checkpoint, topology=spread.name, lanes=spread.lanes)
+                memory.check(route.checkpoint, topology=spread.name, lanes=spread.lanes, **chosen.to_dict())
             opened = route.open(session, stream.id, memory)
             lanes = memory.lanes_among(opened.stream.columns) if memory else spread.lanes
-            placement = place_attributes(opened.stream, loaded, rule_updates=how["rule_updates"], lanes=lanes)
+            placement = place_attributes(opened.stream, loaded, rule_updates=updates, lanes=lanes)
             if spread.lanes > 1:
                 typer.echo(f"lanes       {placement}", err=True)
             cleaned = clean_rows(
@@ -70,6 +72,7 @@ def clean(
                 loaded,
                 id=stream.id,
                 order_by=opened.order_by,
+                rule_updates=updates,
                 control=read_control(session, log) if log else None,
                 audit=not output.no_audit,
                 quarantine=True,
@@ -79,7 +82,9 @@ def clean(
                 **how,
             )
             sink = opened.make_sink()
-            to_remember = replace(opened.memory, lanes=placement.to_lists(), topology=spread.name)
+            to_remember = replace(
+                opened.memory, lanes=placement.to_lists(), topology=spread.name, options=chosen.to_dict()
+            )
             if memory != to_remember:
                 remembered.write(to_remember)
 

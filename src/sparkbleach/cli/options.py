@@ -5,11 +5,20 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from typer import Option
 
-from ..config import DEFAULT_WINDOW, Window
+from ..config import (
+    DEFAULT_REMEMBER,
+    DEFAULT_REPAIR,
+    DEFAULT_WINDOW,
+    FILE_OPTIONS,
+    TEXT_OF_NONE,
+    OptionValues,
+    Window,
+    read_option,
+)
 from ..errors import ConfigError
 from ..rules.file import load_updates
 
@@ -17,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from ..rules.update import RuleUpdate
     from ..spark.files.source import Source
 
 Format = Literal["csv", "json", "parquet"]
@@ -149,19 +159,72 @@ class Cleaning:
     ] = None
     no_window: Annotated[bool, Option("--no-window", help="Keep everything forever: memory grows.")] = False
     windowing: Annotated[
-        Literal["bleach", "basic"],
+        Literal["bleach", "basic"] | None,
         Option(
             help="bleach: a group with violations keeps its counts when the window moves on; "
-            "basic: only tuples in the window count."
+            "basic: only tuples in the window count.",
+            show_default="bleach",
         ),
-    ] = "bleach"
+    ] = None
+    remember: Annotated[
+        str | None,
+        Option(
+            help="For how many tuples Bleach windowing keeps a count; a multiple of the slide, or forever.",
+            metavar="N|forever",
+            show_default=DEFAULT_REMEMBER,
+        ),
+    ] = None
+    accept_after: Annotated[
+        str | None,
+        Option(
+            help="A value that a group meets this often in a row is accepted as its new truth.",
+            metavar="N|never",
+            show_default="10",
+        ),
+    ] = None
     repair: Annotated[
-        Literal["class", "vote"],
+        Literal["bayes", "class", "vote"] | None,
         Option(
             help="class: take the most frequent value of all connected groups; vote: of the tuple's own "
-            "groups, which is better where left-hand sides may be wrong."
+            "groups, which is better where left-hand sides may be wrong; bayes: the most probable value.",
+            show_default=DEFAULT_REPAIR,
         ),
-    ] = "class"
+    ] = None
+    look_ahead: Annotated[
+        int | None,
+        Option(
+            help="bayes: the number of tuples that a decision may wait for.", metavar="N", show_default="1000"
+        ),
+    ] = None
+    confidence: Annotated[
+        float | None,
+        Option(
+            help="bayes: how probable a value must be for a repair, from 0.5 to below 1.",
+            metavar="P",
+            show_default="0.6",
+        ),
+    ] = None
+    trust: Annotated[
+        str | None,
+        Option(
+            help="bayes: the column that names each tuple's source, of which some are trusted more.",
+            metavar="COL",
+        ),
+    ] = None
+    implied: Annotated[
+        bool | None,
+        Option(
+            "--implied/--no-implied",
+            help="bayes: whether rules that follow from others count, too.",
+            show_default="no-implied",
+        ),
+    ] = None
+    left: Annotated[
+        Literal["flag", "repair"] | None,
+        Option(
+            help="bayes: what to do with a wrong cell on the left-hand side of a rule.", show_default="flag"
+        ),
+    ] = None
     rule_updates: Annotated[
         Path | None,
         Option(
@@ -172,25 +235,33 @@ class Cleaning:
         ),
     ] = None
 
-    def arguments(self) -> dict[str, Any]:
-        """Return these options as arguments of `clean`."""
-        return {
-            "window": self._window(),
-            "windowing": self.windowing,
-            "repair": self.repair,
-            "rule_updates": load_updates(self.rule_updates) if self.rule_updates else [],
+    def over(self, of_file: OptionValues) -> OptionValues:
+        """Return the options that are given here, and those of the file of rules that are not."""
+        given: dict[str, Any] = {
+            name: getattr(self, name) for name in FILE_OPTIONS if getattr(self, name) is not None
         }
+        for name in TEXT_OF_NONE.keys() & given.keys():
+            given[name] = read_option(name, _number_or_text(given[name]))
+        if self.no_window or self.window is not None or self.slide is not None:
+            given["window"] = self._window()
+        return cast(OptionValues, {**of_file, **given})
+
+    def updates(self) -> list[RuleUpdate]:
+        """Return the rule updates."""
+        return load_updates(self.rule_updates) if self.rule_updates else []
 
     def _window(self) -> Window | None:
         if self.no_window:
             if self.window is not None or self.slide is not None:
                 raise ConfigError("window: --no-window does not go with --window and --slide; leave one out")
             return None
-        if self.window is None and self.slide is None:
-            return DEFAULT_WINDOW
         size = DEFAULT_WINDOW.size if self.window is None else self.window
         half = size // 2 if size % 2 == 0 else size
         return Window.tuples(size, half if self.slide is None else self.slide)
+
+
+def _number_or_text(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 def refuse(why: str, **given: object) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from ..config import Options
 from ..errors import ConfigError, SchemaError
 from ..rules.active import ActiveRules
+from ..rules.check import is_plain
 from ..rules.rule import Rule, RuleLike, as_rule
 from .encode import can_take
 
@@ -38,7 +39,7 @@ def check_trust(options: Options, schema: pa.Schema) -> None:
         raise ConfigError(
             f"trust: the schema has no single attribute {trust!r}; choose one of {', '.join(schema.names)}"
         )
-    if not can_take(schema.field(trust).type):
+    if not is_plain(schema.field(trust).type):
         raise ConfigError(
             f"trust: {trust!r} is of type {schema.field(trust).type}; cast it to a plain type before"
         )

@@ -1,16 +1,18 @@
-"""Files of rules, in YAML, and of rule updates, in JSON lines."""
+"""Files of rules and options, in YAML, and of rule updates, in JSON lines."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
-from ..errors import RuleError
+from ..config import FILE_OPTIONS, OptionValues, check_option, read_option
+from ..errors import ConfigError, RuleError
 from .placed_error import PlacedError, near_matches
 from .rule import KEYS, Rule, read_fields
 from .update import RuleUpdate
@@ -18,19 +20,22 @@ from .update import RuleUpdate
 # YAML 1.1 reads 01234 as octal, and 12:30 as a number in base 60.
 _AMBIGUOUS_NUMBER = re.compile(r"[-+]?0[0-9_]+|.*:.*")
 _INT_TAG = "tag:yaml.org,2002:int"
+_WRITE_RULES = "write rules: and a list of rules"
+#: by key of a file of rules: what to do if it is there twice
+_SECTIONS = {"rules": "put all rules in one list", "options": "put all options in one mapping"}
 
 
 def load_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
     """Read all rules of a YAML file, or none.
 
-    The file has one key, `rules`: a list of mappings with the keys id, lhs, rhs, when, nulls and tableau, or
-    of texts such as `"zip_city: zipcode -> city WHERE country = 'FR'"`.
+    The file has the key `rules`: a list of mappings with the keys id, lhs, rhs, when, nulls, tableau, mode,
+    certain and accept_after, or of texts such as `"zip_city: zipcode -> city WHERE country = 'FR'"`. It may
+    have the key `options`, which `load_options` reads.
 
     Raises:
         RuleError: If the file cannot be read or is wrong anywhere; the message names the file, line and rule.
     """
-    root = _composed(path)
-    items = _items(path, root)
+    items = _items(path, _composed(path))
     rules: list[Rule] = []
     lines: dict[str, int] = {}
     for node in items:
@@ -43,6 +48,38 @@ def load_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
         lines[rule.id] = _line(node)
         rules.append(rule)
     return tuple(rules)
+
+
+def load_options(path: str | os.PathLike[str]) -> OptionValues:
+    """Read the options that a YAML file of rules gives for its stream: keywords of `Engine` and `clean`.
+
+    They are the mapping under the key `options`; without it there are none.
+
+    Raises:
+        RuleError: If the file cannot be read, or is not a mapping with the key `rules`.
+        ConfigError: If an option is unknown or wrong; the message names the file and line.
+    """
+    found = _sections(path, _composed(path)).get("options")
+    if found is None:
+        return {}
+    if not isinstance(found, yaml.MappingNode):
+        raise ConfigError(
+            f"{_at(path, found)}: options is not a mapping; write options: and lines such as repair: vote"
+        )
+    values: dict[str, Any] = {}
+    for key, node in found.value:
+        try:
+            name = _key(key, values, FILE_OPTIONS)
+            values[name] = read_option(name, _constructed(name, node))
+            check_option(name, values[name])
+        except _NodeError as placed:
+            fault = placed.fault
+            raise ConfigError(
+                f"{_at(path, placed.node)}: options, {fault.place}: {fault.problem}; {fault.remedy}"
+            ) from None
+        except ConfigError as error:
+            raise ConfigError(f"{_at(path, node)}: options, {error}") from None
+    return cast(OptionValues, values)
 
 
 def load_updates(path: str | os.PathLike[str]) -> list[RuleUpdate]:
@@ -100,23 +137,28 @@ def _composed(path: str | os.PathLike[str]) -> yaml.Node:
     return root
 
 
-def _items(path: str | os.PathLike[str], root: yaml.Node) -> list[yaml.Node]:
-    remedy = "write rules: and a list of rules"
+def _sections(path: str | os.PathLike[str], root: yaml.Node) -> dict[str, yaml.Node]:
+    """Return what stands under each key of a file of rules: `rules`, and perhaps `options`."""
     if not isinstance(root, yaml.MappingNode):
-        raise RuleError(f"{_at(path, root)}: it is not a mapping with the key 'rules'; {remedy}")
-    found: yaml.Node | None = None
+        raise RuleError(f"{_at(path, root)}: it is not a mapping with the key 'rules'; {_WRITE_RULES}")
+    found: dict[str, yaml.Node] = {}
     for key, value in root.value:
-        if not isinstance(key, yaml.ScalarNode) or key.value != "rules":
-            name = key.value if isinstance(key, yaml.ScalarNode) else "(not a text)"
-            raise RuleError(f"{_at(path, key)}: unknown key {name!r}; {near_matches(name, ['rules'])}")
-        if found is not None:
-            raise RuleError(f"{_at(path, key)}: the key 'rules' is there twice; put all rules in one list")
-        found = value
-    if found is None:
-        raise RuleError(f"{_at(path, root)}: the key 'rules' is missing; {remedy}")
-    if not isinstance(found, yaml.SequenceNode):
-        raise RuleError(f"{_at(path, found)}: rules is not a list; {remedy}")
-    return list(found.value)
+        name = key.value if isinstance(key, yaml.ScalarNode) else "(not a text)"
+        if name not in _SECTIONS:
+            raise RuleError(f"{_at(path, key)}: unknown key {name!r}; {near_matches(name, list(_SECTIONS))}")
+        if name in found:
+            raise RuleError(f"{_at(path, key)}: the key {name!r} is there twice; {_SECTIONS[name]}")
+        found[name] = value
+    if "rules" not in found:
+        raise RuleError(f"{_at(path, root)}: the key 'rules' is missing; {_WRITE_RULES}")
+    return found
+
+
+def _items(path: str | os.PathLike[str], root: yaml.Node) -> list[yaml.Node]:
+    rules = _sections(path, root)["rules"]
+    if not isinstance(rules, yaml.SequenceNode):
+        raise RuleError(f"{_at(path, rules)}: rules is not a list; {_WRITE_RULES}")
+    return list(rules.value)
 
 
 def _rule(path: str | os.PathLike[str], node: yaml.Node) -> Rule:
@@ -140,7 +182,7 @@ def _rule(path: str | os.PathLike[str], node: yaml.Node) -> Rule:
     label = ids[0] if ids else "(no id)"
     for key, value in node.value:
         try:
-            name = _key(key, values)
+            name = _key(key, values, KEYS)
             nodes[name] = value
             values[name] = _constructed(name, value)
         except _NodeError as placed:
@@ -155,7 +197,7 @@ def _rule(path: str | os.PathLike[str], node: yaml.Node) -> Rule:
 
 
 class _NodeError(Exception):
-    """A fault of a rule, and the node of the file that it is in."""
+    """A fault of a rule or an option, and the node of the file that it is in."""
 
     def __init__(self, node: yaml.Node, fault: PlacedError) -> None:
         super().__init__(node, fault)
@@ -163,12 +205,12 @@ class _NodeError(Exception):
         self.fault = fault
 
 
-def _key(key: yaml.Node, seen: dict[str, Any]) -> str:
+def _key(key: yaml.Node, seen: dict[str, Any], known: Sequence[str]) -> str:
     if not isinstance(key, yaml.ScalarNode):
-        raise _NodeError(key, PlacedError("keys", "a key is not a text", f"use the keys {', '.join(KEYS)}"))
+        raise _NodeError(key, PlacedError("keys", "a key is not a text", f"use the keys {', '.join(known)}"))
     name = str(key.value)
-    if name not in KEYS:
-        raise _NodeError(key, PlacedError("keys", f"unknown key {name!r}", near_matches(name, KEYS)))
+    if name not in known:
+        raise _NodeError(key, PlacedError("keys", f"unknown key {name!r}", near_matches(name, known)))
     if name in seen:
         raise _NodeError(
             key, PlacedError("keys", f"the key {name!r} is there twice", "leave one of them out")

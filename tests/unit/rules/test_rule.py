@@ -18,10 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbleach.errors import RuleError, RuleWarning
+from sparkbleach.config import Options
+from sparkbleach.errors import ConfigError, RuleError, RuleWarning, SparkbleachError
 from sparkbleach.rules.check import check_rules, warn_of_twins
 from sparkbleach.rules.constants import WILDCARD
-from sparkbleach.rules.file import load_rules
+from sparkbleach.rules.file import load_options, load_rules
 from sparkbleach.rules.rule import Rule
 
 HOSPITAL = """\
@@ -69,7 +70,7 @@ SCHEMA = pa.schema(
 )
 
 
-def refused(error: RuleError, *parts: str) -> None:
+def refused(error: SparkbleachError, *parts: str) -> None:
     """Assert that a message has these parts, in this order."""
     assert re.search(".*".join(map(re.escape, parts)), str(error)), str(error)
 
@@ -226,6 +227,8 @@ def rules(draw: st.DrawFn, *, plain: bool) -> Rule:
         when,
         draw(st.sampled_from(["ignore", "fill"])),
         draw(st.lists(row, max_size=3)),
+        certain=draw(st.booleans()),
+        accept_after=draw(st.sampled_from([None, 2, 7, "never"])),
     )
 
 
@@ -251,6 +254,15 @@ def test_dict_round_trip(rule: Rule) -> None:
     ("change", "place", "problem", "remedy"),
     [
         ({"lsh": ["a"]}, "keys", "unknown key 'lsh'", "did you mean 'lhs'?"),
+        ({"certain": "yes"}, "certain", "'yes' is not an option", "write true or false"),
+        (
+            {"accept_after": 1},
+            "accept_after",
+            "1 is not an option",
+            "write an integer of 2 or more, or never",
+        ),
+        ({"accept_after": True}, "accept_after", "True is not an option", "write an integer of 2 or more"),
+        ({"accept_after": "always"}, "accept_after", "'always' is not an option", "or never"),
         ({"zzzzzz": 1}, "keys", "unknown key 'zzzzzz'", "there are 'id', 'lhs'"),
         ({"rhs": ...}, "keys", "'rhs' is missing", "add rhs:"),
         ({"tableau": [[{"$date": "x"}, "_"]]}, "tableau row 1", "not a valid date", "to_dict()"),
@@ -302,7 +314,7 @@ rules:
       - ["75001", _, Paris]
       - [_, 2024-05-01, 3]
       - [_, 1.5, {$decimal: "1.50"}]
-  - {id: alias, lhs: *key, rhs: n}
+  - {id: alias, lhs: *key, rhs: n, certain: true, accept_after: never}
   - {id: single, lhs: zipcode, rhs: n, tableau: }
 """
     when = "country = 'FR'   -- only there\nAND n > 1"
@@ -317,11 +329,71 @@ rules:
         Rule("zipcode -> city", "zipcode", "city"),
         Rule("named", "zipcode", "city", "country = 'FR'"),
         Rule("full", ["zipcode", "street"], "city", when, "fill", tableau),
-        Rule("alias", ["zipcode", "street"], "n"),
+        Rule("alias", ["zipcode", "street"], "n", certain=True, accept_after="never"),
         Rule("single", "zipcode", "n"),
     )
     assert [rule.origin for rule in loaded] == [f"{path}:{line}" for line in (2, 3, 4, 15, 16)]
     assert load_rules(written(tmp_path, "rules: []")) == ()
+
+
+def test_load_options_reads_what_a_file_gives(tmp_path: Path) -> None:
+    """A file of rules may have options, which are keywords; the rules do not depend on them."""
+    content = """\
+rules:
+  - zipcode -> city
+options:
+  repair: bayes
+  windowing: basic
+  accept_after: never
+  remember: forever
+  look_ahead: 50
+  confidence: 0.75
+  trust: source
+  implied: true
+  left: repair
+"""
+    path = written(tmp_path, content)
+    assert load_rules(path) == (Rule("zipcode -> city", "zipcode", "city"),)
+    assert load_options(path) == {
+        "repair": "bayes",
+        "windowing": "basic",
+        "accept_after": None,
+        "remember": None,
+        "look_ahead": 50,
+        "confidence": 0.75,
+        "trust": "source",
+        "implied": True,
+        "left": "repair",
+    }
+    assert Options(**load_options(path)).look_ahead == 50
+    assert load_options(
+        written(tmp_path, "options: {accept_after: 5, remember: 4 windows}\nrules: []\n")
+    ) == {"accept_after": 5, "remember": "4 windows"}
+    assert load_options(written(tmp_path, "rules: []\n")) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "problem", "remedy"),
+    [
+        ("options: [vote]\n", 2, "options is not a mapping", "write options: and lines such as repair: vote"),
+        ("options:\n  repiar: vote\n", 3, "options, keys: unknown key 'repiar'", "did you mean 'repair'?"),
+        ("options:\n  ? [x]\n  : y\n", 3, "options, keys: a key is not a text", "use the keys windowing, "),
+        ("options:\n  left: flag\n  left: flag\n", 4, "the key 'left' is there twice", "leave one"),
+        ("options:\n  trust:\n", 3, "options, trust: it has no value", "leave the key out"),
+        ("options:\n  look_ahead: 010\n", 3, "options, look_ahead: YAML reads 010 as octal", "in quotes"),
+        ("options:\n  repair: best\n", 3, "options, repair: 'best' is unknown", "choose one of bayes, class"),
+        ("options:\n  left: flag\n  accept_after: 1\n", 4, "options, accept_after: 1 must be", "or never"),
+        ("options:\n  remember: no\n", 3, "options, remember: False must be a positive", "or forever"),
+        ("options:\n  confidence: 2\n", 3, "options, confidence: 2 must be a number", "from 0.5 to below 1"),
+    ],
+)
+def test_load_options_refuses(tmp_path: Path, content: str, line: int, problem: str, remedy: str) -> None:
+    """Errors in the options of a file name the file, the line, the option and the remedy."""
+    path = written(tmp_path, "rules: []\n" + content)
+    with pytest.raises(ConfigError) as caught:
+        load_options(path)
+    refused(caught.value, f"{path}:{line}: ", problem, remedy)
+    assert load_rules(path) == ()
 
 
 GOOD = "rules:\n  - {id: good, lhs: [a], rhs: b}\n"
@@ -336,6 +408,9 @@ GOOD = "rules:\n  - {id: good, lhs: [a], rhs: b}\n"
         ("{}\n", 1, "the key 'rules' is missing", "write rules:"),
         ("ruels:\n  - a -> b\n", 1, "unknown key 'ruels'", "did you mean 'rules'?"),
         ("rules: []\nrules: []\n", 2, "twice", "in one list"),
+        ("options: {}\nrules: []\noptions: {}\n", 3, "the key 'options' is there twice", "in one mapping"),
+        ("options: {}\n", 1, "the key 'rules' is missing", "write rules:"),
+        ("rules: []\nother: 1\n", 2, "unknown key 'other'", "there are 'rules', 'options'"),
         ("rules:\n", 1, "rules is not a list", "write rules:"),
         ("rules:\n  id: r\n", 2, "rules is not a list", "write rules:"),
         ("rules: [\n  a -> b\n", 3, "not valid YAML", "check brackets"),
