@@ -16,7 +16,7 @@ class SchemaError(SparkbleachError):
 
 
 class ConfigError(SparkbleachError):
-    """An option of the engine (window, windowing, repair, id) is wrong."""
+    """An option, such as window, repair or id, is wrong."""
 
 
 class LimitError(SparkbleachError):

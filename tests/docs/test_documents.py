@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import sparkbleach.errors
 import sparkbleach.kafka
-from sparkbleach import RuleError, load_rules
+from sparkbleach import RuleError, load_options, load_rules
 from sparkbleach.evaluate.dirt import Kind
 from sparkbleach.evaluate.experiments import EXPERIMENTS
 from tests.support.commands import run_commands
@@ -86,13 +86,15 @@ def test_commands_of_the_evaluation_work(tmp_path: Path) -> None:
 
 def test_the_yaml_example_loads(tmp_path: Path) -> None:
     """The file of rules in docs/rules.md is read, and a mistake in it is reported with its line."""
-    (text,) = [code for language, code in blocks("docs/rules.md") if language == "yaml"]
+    text, with_options = [code for language, code in blocks("docs/rules.md") if language == "yaml"]
     path = tmp_path / "rules.yml"
     path.write_text(text)
     assert [rule.id for rule in load_rules(path)] == ["zip_city", "ca_state, ca_city -> ca_zip", "dialling"]
     path.write_text(text.replace("rhs: city\n    when", "rhs: zipcode\n    when"))
     with pytest.raises(RuleError, match=r"rules\.yml:\d: rule 'zip_city', rhs"):
         load_rules(path)
+    path.write_text(with_options)
+    assert load_options(path) == {"repair": "vote", "accept_after": None, "remember": None}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

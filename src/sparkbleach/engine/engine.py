@@ -37,6 +37,8 @@ class Engine:
         threads: How many attributes are cleaned at the same time; the results do not depend on it.
         share: What this engine has to clean if it is one of several lanes; all if not given. It knows all
             rules, but sees the columns of its own attributes only.
+
+    Keyword Args:
         window: The window that bounds the state; None keeps everything.
         windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
         repair: `class` (over the whole subgraph), `vote` (over the tuple's own groups), or `bayes` (by the

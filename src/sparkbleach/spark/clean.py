@@ -80,6 +80,8 @@ def clean(
         limits: How much is done at once.
         topology: `fused` (one lane has all rules and all state), or `paper` or a `PaperTopology` (detect
             workers and repair workers share the state; for streaming DataFrames).
+
+    Keyword Args:
         window: The window that bounds the state; None keeps everything.
         windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
         repair: `class` (over the whole subgraph), `vote` (over the tuple's own groups), or `bayes` (by the
