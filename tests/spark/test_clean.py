@@ -144,6 +144,14 @@ def test_a_restart_goes_on_with_the_state(tmp_path: Path, stream: Callable[..., 
         go_on(changed, window=Window.tuples(300, slide=100))
     with pytest.raises(StreamingQueryException, match="repair: the checkpoint was made with 'class'"):
         go_on(changed, repair="vote")
+    with pytest.raises(
+        StreamingQueryException, match="accept_after: the checkpoint was made with 10, not wi"
+    ):
+        go_on(changed, accept_after=None)
+    with pytest.raises(
+        StreamingQueryException, match="remember: the checkpoint was made with '4 windows', n"
+    ):
+        go_on(changed, remember=800)
     with pytest.raises(StreamingQueryException, match="rule updates: those before position 1200"):
         go_on(changed, rule_updates=[{"at": 3, "op": "delete", "id": "shut"}])
     assert len(rows) == 1200
@@ -220,6 +228,20 @@ def test_wrong_options_are_refused(
         clean(df, RULES, id="id", order_by="when")
     with pytest.raises(ConfigError, match="id: the schema has no single attribute 'key'"):
         clean(df, RULES, id="key")
+    with pytest.raises(ConfigError, match="windowing: 'none' is unknown"):
+        clean(df, RULES, id="id", windowing="none")
+    with pytest.raises(ConfigError, match="left: it is for repair='bayes', this is 'class'"):
+        clean(df, RULES, id="id", repair="class", left="repair")
+    with pytest.raises(ConfigError, match="trust: the schema has no single attribute 'x'; choose one of id"):
+        clean(df, RULES, id="id", repair="bayes", trust="x")
+    with pytest.raises(ConfigError, match="repair: 'bayes' needs a single lane, there are 2"):
+        clean(df, RULES, id="id", repair="bayes", lanes=2)
+    with pytest.raises(ConfigError, match="repair: 'bayes' is not for the paper's topology"):
+        clean(df, RULES, id="id", repair="bayes", topology="paper")
+    with pytest.raises(ConfigError, match="accept_after: the paper's topology accepts no new truths"):
+        clean(df, RULES, id="id", accept_after=10, topology="paper")
+    with pytest.raises(ConfigError, match="remember: the paper's topology keeps counts for ever"):
+        clean(df, RULES, id="id", remember=4_000_000, topology="paper")
     with pytest.raises(RuleError, match="citty"):
         clean(df, ["zipcode -> citty"], id="id")
     with pytest.raises(RuleError, match=r"rule update at 5: .*cannot be deleted"):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbleach import ConfigError, Window
+from sparkbleach import ConfigError, Options, Window
 from sparkbleach.control.outcome import Outcome
 from sparkbleach.paper.stages import AGGREGATOR, Stages
 from sparkbleach.paper.topology import PaperTopology
@@ -187,8 +187,14 @@ def test_the_stages_give_what_the_engine_gives(
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"window": Window(6, 2)}, "window: the checkpoint was made with 4 tuples sliding by 2, not with 6"),
-        ({"repair": "vote"}, "repair: the checkpoint was made with 'class', not with 'vote'"),
+        (
+            {"options": Options(window=Window(6, 2))},
+            "window: the checkpoint was made with 4 tuples sliding by 2, not with 6",
+        ),
+        (
+            {"options": Options(window=Window(4, 2), repair="vote")},
+            "repair: the checkpoint was made with 'class', not with 'vote'",
+        ),
         (
             {"paper": PaperTopology(detect_workers=1)},
             "detect_workers: the checkpoint was made with 2, not with 1; go on with 2",
