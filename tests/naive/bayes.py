@@ -836,7 +836,7 @@ class State:
         """Return the values of a group, the most probable first; of equals the smallest."""
         ranked = sorted(said.p, key=lambda v: (-said.p[v], v))
         if self.options.watch_rounding and self.options.trust is not None and not r.implied:
-            # The order in which votes are added, and the rounds of EM, may tell equals apart.
+            # The order in which votes are added, and the rounds of EM, may make equals differ.
             for v, w in itertools.pairwise(ranked):
                 if abs(said.p[v] - said.p[w]) < SURELY_DIFFERENT * said.p[v] and self.accuracy:
                     raise TooClose
