@@ -838,7 +838,8 @@ class State:
         if self.options.watch_rounding and self.options.trust is not None and not r.implied:
             # The order in which votes are added, and the rounds of EM, may make equals differ.
             for v, w in itertools.pairwise(ranked):
-                if abs(said.p[v] - said.p[w]) < SURELY_DIFFERENT * said.p[v] and self.accuracy:
+                is_close = abs(said.p[v] - said.p[w]) < SURELY_DIFFERENT * said.p[v]
+                if is_close and (self.accuracy or max(said.counts.c[v], said.counts.c[w]) > 2):
                     raise TooClose
         return ranked
 

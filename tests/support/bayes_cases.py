@@ -73,7 +73,7 @@ class BayesCase:
         )
 
 
-@functools.lru_cache(maxsize=1000)
+@functools.lru_cache(maxsize=1000, typed=True)
 def text_of(value: Any) -> str:
     """Return a canonical value as text."""
     types = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), tuple: pa.float64(), dt.date: pa.date32()}
