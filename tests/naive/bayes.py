@@ -115,11 +115,22 @@ class Options:
         """The gain that a first move needs."""
         return log(self.confidence / (1 - self.confidence))
 
+    def is_close(self, x: float, y: float) -> bool:
+        """Whether rounding may decide which of two probabilities is larger."""
+        return self.watch_rounding and abs(x - y) < SURELY_DIFFERENT * max(x, y)
+
     def greater(self, x: float, y: float) -> bool:
         """Whether x is greater than y; gains within 1e-9 are equal."""
         if self.watch_rounding and SURELY_EQUAL < abs(x - y) < SURELY_DIFFERENT:
             raise TooClose
         return x > y + EQUAL
+
+    def beats(self, x: float, y: float) -> bool:
+        """Whether a candidate's x is greater than the y of an earlier one."""
+        # With trust, rounding may decide which of two equally probable candidates is the earlier one.
+        if self.watch_rounding and self.trust is not None and abs(x - y) < SURELY_DIFFERENT:
+            raise TooClose
+        return self.greater(x, y)
 
     def above(self, x: float, limit: float) -> bool:
         """Whether x is greater than a limit that it is not expected to meet."""
@@ -832,16 +843,19 @@ class State:
             )
         return scores
 
-    def ranked(self, r: RuleState, said: Said) -> list[Value]:
+    def ranked(self, said: Said) -> list[Value]:
         """Return the values of a group, the most probable first; of equals the smallest."""
-        ranked = sorted(said.p, key=lambda v: (-said.p[v], v))
-        if self.options.watch_rounding and self.options.trust is not None and not r.implied:
-            # The order in which votes are added, and the rounds of EM, may make equals differ.
-            for v, w in itertools.pairwise(ranked):
-                is_close = abs(said.p[v] - said.p[w]) < SURELY_DIFFERENT * said.p[v]
-                if is_close and (self.accuracy or max(said.counts.c[v], said.counts.c[w]) > 2):
-                    raise TooClose
-        return ranked
+        return sorted(said.p, key=lambda v: (-said.p[v], v))
+
+    def most_probable(self, r: RuleState, said: Said) -> list[Value]:
+        """Return the values of a group that are candidates."""
+        ranked = self.ranked(said)
+        # The order in which votes are added, and the rounds of EM, may make equals differ.
+        by_source = self.options.trust is not None and not r.implied
+        pairs = itertools.pairwise(ranked) if by_source and len(ranked) > TOP else ()
+        if any(self.options.is_close(said.p[v], said.p[w]) for v, w in pairs):
+            raise TooClose
+        return ranked[:TOP]
 
     def lift(self, r: RuleState, reading: Row, counted: Counted) -> tuple[float, Said] | None:
         """Return how much more probable a rule makes the right side of a reading; None: it says nothing."""
@@ -856,8 +870,9 @@ class State:
 
     # ------------------------------------------------------------------------------------------ a tuple
 
-    def is_suspicious(self, counted: Counted) -> bool:
-        """Whether a search is needed."""
+    def is_suspicious(self, counted: Counted) -> bool | None:
+        """Whether a search is needed; None if rounding decides."""
+        in_doubt = False
         for r in self.active:
             x = tuple(counted.row[b] for b in r.rule.lhs)
             if r.id not in counted.may_apply or None in x or x not in r.groups:
@@ -868,13 +883,17 @@ class State:
             if self.options.trust is not None and not r.implied:
                 # Is some other value more probable?
                 said = self.said(r, counted.row, counted)
-                if said is not None and said.p[self.ranked(r, said)[0]] > said.p.get(v, 0.0):
-                    return True
+                if said is not None and self.ranked(said)[0] != v:
+                    best, own = max(said.p.values()), said.p.get(v, 0.0)
+                    if self.options.is_close(best, own):
+                        in_doubt = True
+                    elif best > own:
+                        return True
             else:
                 counts = r.groups[x].counts.c
                 if any(count >= counts[v] for other, count in counts.items() if other != v):
                     return True
-        return False
+        return None if in_doubt else False
 
     def candidates(self, a: str, reading: Row, counted: Counted) -> list[Value]:
         """Return the values that the rules suggest for a cell, without the observed one."""
@@ -883,7 +902,7 @@ class State:
         for r in self.active_on(a):
             said = self.said(r, reading, counted)
             if said is not None:
-                found += self.ranked(r, said)[:TOP]
+                found += self.most_probable(r, said)
         # For each active rule with A on its left: the most frequent ones given the other cells.
         for r in self.active_from(a):
             j = r.rule.lhs.index(a)
@@ -981,8 +1000,12 @@ class State:
         # Constants act first and fix their cell.
         fixed = {a: constants[0][1] for a, constants in counted.constants.items()}
         outcomes = [Outcome(a, new, True, None, None) for a, new in fixed.items() if new != row[a]]
-        if self.is_suspicious(counted):
-            outcomes += self._outcomes(counted, self._search({**row, **fixed}, set(fixed), counted))
+        suspicious = self.is_suspicious(counted)
+        if suspicious is not False:
+            moves = self._search({**row, **fixed}, set(fixed), counted)
+            if suspicious is None and moves:
+                raise TooClose
+            outcomes += self._outcomes(counted, moves)
         return sorted(outcomes, key=lambda outcome: self.options.attributes.index(outcome.attribute))
 
     def _search(self, reading: Row, fixed: set[str], counted: Counted) -> dict[str, Move]:
@@ -1000,7 +1023,7 @@ class State:
             for a in movable:
                 for gain, v in self._moves(a, reading, counted):
                     # Of equal gains the earlier attribute, then the earlier candidate.
-                    if best is None or self.options.greater(gain, best[1]):
+                    if best is None or self.options.beats(gain, best[1]):
                         best = (a, gain, v)
             if best is None:
                 break
@@ -1071,7 +1094,7 @@ class State:
         """Sort by score, the highest first; equals stay in their order."""
         found: list[Candidate] = []
         for candidate in candidates:
-            better = [other for other in found if not self.options.greater(candidate.score, other.score)]
+            better = [other for other in found if not self.options.beats(candidate.score, other.score)]
             found = [*better, candidate, *(other for other in found if other not in better)]
         return found
 
