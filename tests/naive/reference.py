@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 Tuple = Mapping[str, Any]
 Group = tuple[int, tuple[Any, ...]]  # (which incarnation of a rule, LHS value)
@@ -28,7 +28,10 @@ def canonical(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class NaiveRule:
-    """`X -> A` with a condition, a treatment of nulls, and a pattern tableau (None is its wildcard)."""
+    """`X -> A` with a condition, a treatment of nulls, and a pattern tableau (None is its wildcard).
+
+    The last three are for `repair: bayes` only; there, an `accept_after` of None is that of all rules.
+    """
 
     id: str
     lhs: tuple[str, ...]
@@ -37,6 +40,9 @@ class NaiveRule:
     fill: bool = False
     tableau: tuple[tuple[Any, ...], ...] = ()
     shadow: bool = False
+    certain: bool = False
+    accept_after: int | Literal["never"] | None = None
+    reads: frozenset[str] = frozenset()  # the columns of the condition
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""The state and the search of `repair: bayes`: the most probable reading of a tuple."""

@@ -1,0 +1,422 @@
+"""Counting: the tuples of a block join the values, groups and sums that are kept of what arrived."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..hashing import U8
+from ..jit import entry, i64, inline, jit
+from ..panes import cell_add
+from ..table import NONE, table_first
+from ..values import Column, Values, arena_take, is_value, value_new, value_release
+from .evidence import Parameters, group_trust
+from .groups import (
+    add_cell,
+    begin_again,
+    cell_find,
+    cell_new,
+    forget_truth,
+    group_find,
+    group_new,
+    other_side,
+)
+from .layout import Layout
+from .likeness import Texts, likeness
+from .store import CARRY, HALVINGS, N_TUPLES, SIDE, SWEEP, Counted, Store
+from .votes import add_vote, begin_votes
+
+NOT_OUTVOTED, OUTVOTED, NOT_COMPARED = 0, 1, 2
+
+
+class Tuples(NamedTuple):
+    """Tuples as the state reads them, and what becomes of them while they are counted."""
+
+    values: NDArray[np.int32]  #: by attribute and tuple; NONE for a null
+    may_apply: NDArray[np.bool_]  #: by rule and tuple: whether condition and patterns let the rule apply
+    fixed: NDArray[
+        np.int32
+    ]  #: by attribute and tuple: the constant that decides the cell, NONE if there is none
+    source: NDArray[np.int32]  #: by tuple: the number of its source; empty if there are none
+    cell: NDArray[
+        np.int32
+    ]  #: by rule and tuple: the cell that it was counted in, NONE if the rule does not apply
+    outvoted: NDArray[np.uint8]  #: by rule and tuple: OUTVOTED, NOT_OUTVOTED, or NOT_COMPARED
+    violated: NDArray[np.bool_]  #: by rule and tuple: whether the tuple violates it
+
+
+class Accepted(NamedTuple):
+    """Changes that are accepted as the new truth of a group, a row each."""
+
+    tuple: NDArray[np.int32]
+    rule: NDArray[np.int32]
+    old: NDArray[np.int32]
+    new: NDArray[np.int32]
+    n: NDArray[np.int64]  #: one number: how many there are
+
+
+# ------------------------------------------------------------------------------------------ values
+
+
+@entry
+def number_values(
+    store: Store,
+    column: Column,
+    attribute: int,
+    is_text: bool,
+    first: int,
+    last: int,
+    ids: NDArray[np.int32],
+    new: NDArray[np.int32],
+) -> int:
+    """Write the number of each value of a column; return how many are new, whose numbers are in `new`.
+
+    The texts of new values are still missing if the column has codes.
+    """
+    n_new = i64(0)
+    values = store.values
+    for i in range(first, last):
+        if not column.valid[i]:
+            ids[i] = NONE
+            continue
+        v = i64(table_first(values.table, column.lo[i]))
+        while v != NONE and not is_value(values, v, column, i):
+            v = i64(values.records[v]["next"])
+        is_new = v == NONE
+        if is_new:
+            v = value_new(values, column, i)
+            new[n_new] = v
+            n_new += 1
+        if is_new or store.occurrences[v]["attribute"] == NONE:
+            values.records[v]["refs"] += 1
+            occurrence = store.occurrences[v]
+            occurrence["attribute"] = attribute
+            occurrence["pane"] = 0
+            occurrence["count"] = 0
+            occurrence["older"] = NONE
+            occurrence["total"][0] = 0
+            occurrence["total"][1] = 0
+            occurrence["swept"] = store.state[SWEEP]
+            occurrence["halved"] = store.state[HALVINGS]
+            occurrence["text"] = values.records[v]["offset"]
+            length = values.records[v]["length"]
+            occurrence["text_length"] = length if is_text else -1 - length
+            for slot in range(store.reputation.shape[1]):
+                store.reputation[v, slot, 0] = 0
+                store.reputation[v, slot, 1] = 0
+        ids[i] = v
+    return n_new
+
+
+@entry
+def write_texts(store: Store, which: NDArray[np.int32], n: int, data: U8, offsets: NDArray[np.int64]) -> None:
+    """Keep the texts of values that have codes; they are given back with the value."""
+    values = store.values
+    for i in range(n):
+        v = which[i]
+        length = offsets[i + 1] - offsets[i]
+        at = arena_take(values, length)
+        for b in range(length):
+            values.arena[at + b] = data[offsets[i] + b]
+        values.records[v]["offset"] = at
+        values.records[v]["length"] = length
+        store.occurrences[v]["text"] = at
+        store.occurrences[v]["text_length"] = length
+
+
+@inline
+def halve_reputation(store: Store, v: int) -> None:
+    """Bring the reputations of a value up to date."""
+    occurrence = store.occurrences[v]
+    times = store.state[HALVINGS] - occurrence["halved"]
+    if times > 0:
+        occurrence["halved"] = store.state[HALVINGS]
+        for slot in range(store.reputation.shape[1]):
+            for k in range(2):
+                store.reputation[v, slot, k] = store.reputation[v, slot, k] >> min(times, 31)
+
+
+@inline
+def _count_value(store: Store, layout: Layout, a: int, v: int, pane: int, start: int) -> None:
+    occurrence = store.occurrences[v]
+    cell_add(Counted(store.occurrences, store.panes, store.pane_pool), v, pane, start)
+    side = store.state[SIDE]
+    total = occurrence["total"][side] + 1
+    occurrence["total"][side] = total
+    store.sums.occurrences[side, a] += 1
+    if total == 1:
+        store.sums.once[side, a] += 1
+    elif total == 2:
+        store.sums.once[side, a] -= 1
+        halve_reputation(store, v)
+        running = store.running
+        for k in range(layout.on_first[a], layout.on_first[a + 1]):
+            r = layout.on[k]
+            out = store.reputation[v, layout.slot[r], 0]
+            seen = store.reputation[v, layout.slot[r], 1]
+            running.once_out[r] = max(0, running.once_out[r] - out)
+            running.once_seen[r] = max(0, running.once_seen[r] - seen)
+    if store.state[CARRY] and occurrence["swept"] == store.state[SWEEP]:
+        other = other_side(store)
+        total = occurrence["total"][other] + 1
+        occurrence["total"][other] = total
+        store.sums.occurrences[other, a] += 1
+        if total == 1:
+            store.sums.once[other, a] += 1
+        elif total == 2:
+            store.sums.once[other, a] -= 1
+
+
+@jit
+def _compare_with_last(store: Store, texts: Texts, a: int, v: int) -> None:
+    """Note how alike two values are that follow each other."""
+    running = store.running
+    last = running.last[a]
+    if last != NONE:
+        running.any_like[a, likeness(store, texts, last, v)] += 1
+        value_release(store.values, last)
+    running.last[a] = v
+    store.values.records[v]["refs"] += 1
+
+
+# ------------------------------------------------------------------------------------- a truth that changes
+
+
+@inline
+def _hold(values: Values, v: int) -> int:
+    values.records[v]["refs"] += 1
+    return v
+
+
+@jit
+def _is_accepted(store: Store, g: int, v: int, accept_after: int) -> bool:
+    """Let a value challenge the one that a group holds; return whether it is accepted as the new truth."""
+    group = store.groups[g]
+    values = store.values
+    if group["held"] == NONE:
+        group["held"] = _hold(values, v)
+        group["seen"] = 1
+        return False
+    if group["held"] == v:
+        group["seen"] = min(accept_after, group["seen"] + 1)
+        if group["lead"] > 0:
+            _lower_lead(store, g, i64(3))
+        return False
+    if group["lead"] > 0 and group["challenger"] != v:
+        _lower_lead(store, g, i64(1))
+        return False
+    if group["lead"] == 0:
+        group["challenger"] = _hold(values, v)
+    group["lead"] += 1
+    if group["lead"] < accept_after:
+        return False
+    if group["seen"] >= accept_after:
+        return True
+    value_release(values, i64(group["held"]))
+    group["held"] = group["challenger"]
+    group["seen"] = group["lead"]
+    group["challenger"] = NONE
+    group["lead"] = 0
+    return False
+
+
+@jit
+def _lower_lead(store: Store, g: int, by: int) -> None:
+    group = store.groups[g]
+    group["lead"] = max(0, group["lead"] - by)
+    if group["lead"] == 0:
+        value_release(store.values, i64(group["challenger"]))
+        group["challenger"] = NONE
+
+
+# ------------------------------------------------------------------------------------------ tuples
+
+
+@entry
+def count_tuples(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    texts: Texts,
+    tuples: Tuples,
+    first: int,
+    last: int,
+    position: int,
+    pane: int,
+    window_start: int,
+    start: int,
+    left: NDArray[np.int32],
+    accepted: Accepted,
+) -> None:
+    """Count the tuples `first` to `last`, all of one pane.
+
+    Args:
+        store: What was counted before.
+        layout: The rules.
+        parameters: Those of the last refresh.
+        texts: Room for comparisons.
+        tuples: The tuples.
+        first: The first one.
+        last: The one after the last.
+        position: The position of tuple 0 in the stream.
+        pane: Their pane.
+        window_start: The first pane of the window: what violations are found in.
+        start: The first pane of the horizon: what is counted.
+        left: Room for the left values of a group.
+        accepted: Receives a row for each change that is accepted.
+    """
+    n_attributes = tuples.values.shape[0]
+    n_rules = tuples.may_apply.shape[0]
+    for i in range(first, last):
+        for a in range(n_attributes):
+            v = i64(tuples.values[a, i])
+            if v != NONE:
+                _count_value(store, layout, a, v, pane, start)
+                if (position + i) % 4 == 0:
+                    _compare_with_last(store, texts, a, v)
+        for r in range(n_rules):
+            _count_in_group(
+                store, layout, parameters, texts, tuples, i, r, pane, window_start, start, left, accepted
+            )
+        store.state[N_TUPLES] += 1
+
+
+@inline
+def _count_in_group(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    texts: Texts,
+    tuples: Tuples,
+    i: int,
+    r: int,
+    pane: int,
+    window_start: int,
+    start: int,
+    left: NDArray[np.int32],
+    accepted: Accepted,
+) -> None:
+    tuples.cell[r, i] = NONE
+    tuples.outvoted[r, i] = NOT_COMPARED
+    tuples.violated[r, i] = False
+    if not tuples.may_apply[r, i]:
+        return
+    for j in range(layout.n_lhs[r]):
+        left[j] = tuples.values[layout.lhs[r, j], i]
+        if left[j] == NONE:
+            return
+    a = layout.rhs[r]
+    v = i64(tuples.values[a, i])
+    g = group_find(store, layout, r, left)
+    if v == NONE:
+        tuples.violated[r, i] = layout.fills[r] and g != NONE and store.groups[g]["last_pane"] >= window_start
+        store.running.violations[r] += tuples.violated[r, i]
+        return
+    if g == NONE:
+        g = group_new(store, layout, r, left)
+    elif store.groups[g]["n"][store.state[SIDE]] == 0:
+        _revive(store, g)
+    accept_after = layout.accept_after[r]
+    if accept_after > 0 and _is_accepted(store, g, v, accept_after):
+        x = _accept(store, layout, tuples, i, r, g, v, pane, start, accept_after, accepted)
+    else:
+        x = i64(store.groups[g]["recent_cell"])
+        if x == NONE or store.cells[x]["value"] != v:
+            x = cell_find(store, g, v)
+            if x == NONE:
+                x = cell_new(store, layout, g, v, pane)
+            store.groups[g]["recent_cell"] = x
+        tuples.violated[r, i] = _detect(store, g, v, pane, window_start)
+        store.running.violations[r] += tuples.violated[r, i]
+        add_cell(store, layout, g, x, pane, start)
+        if tuples.source.size and layout.is_user[r]:
+            add_vote(store, x, i64(tuples.source[i]), pane, start, r)
+    tuples.cell[r, i] = x
+    side = store.state[SIDE]
+    group = store.groups[g]
+    if group["n"][side] < 2:
+        return
+    best = group["top"][side * 5]
+    most = store.cells[best]["total"][side]
+    out = store.cells[x]["total"][side] < most
+    tuples.outvoted[r, i] = out
+    halve_reputation(store, v)
+    slot = layout.slot[r]
+    store.reputation[v, slot, 0] += out
+    store.reputation[v, slot, 1] += 1
+    if store.occurrences[v]["total"][side] == 1:
+        store.running.once_out[r] += out
+        store.running.once_seen[r] += 1
+    if layout.is_user[r]:
+        if out and most >= 2:
+            store.running.wrong_like[likeness(store, texts, v, i64(store.cells[best]["value"]))] += 1
+        return
+    trust = group_trust(store, layout, parameters, r, g)
+    n = group["n"][side]
+    if group["trust"] < 0.0:
+        store.running.trust_n[r] += 2
+        store.running.trust_sum[r] += 2.0 * trust
+    else:
+        store.running.trust_n[r] += 1
+        store.running.trust_sum[r] += n * trust - (n - 1) * group["trust"]
+    group["trust"] = trust
+
+
+@inline
+def _detect(store: Store, g: int, v: int, pane: int, window_start: int) -> bool:
+    """Return whether a cell violates its group: another value is in the window. Then note the cell."""
+    group = store.groups[g]
+    if group["last"] != v:
+        group["other_pane"] = group["last_pane"]
+        group["last"] = v
+    group["last_pane"] = pane
+    return group["other_pane"] >= window_start
+
+
+@jit
+def _revive(store: Store, g: int) -> None:
+    """Let a group whose cells have all left the horizon begin anew."""
+    forget_truth(store, g)
+    group = store.groups[g]
+    group["last"] = NONE
+    group["last_pane"] = -1
+    group["other_pane"] = -1
+    group["trust"] = -1.0
+    group["born"] = store.state[N_TUPLES]
+
+
+@jit
+def _accept(
+    store: Store,
+    layout: Layout,
+    tuples: Tuples,
+    i: int,
+    r: int,
+    g: int,
+    v: int,
+    pane: int,
+    start: int,
+    accept_after: int,
+    accepted: Accepted,
+) -> int:
+    """Let a group begin again with the value that is its new truth; return its cell."""
+    group = store.groups[g]
+    row = accepted.n[0]
+    accepted.n[0] = row + 1
+    accepted.tuple[row] = i
+    accepted.rule[row] = r
+    accepted.old[row] = group["held"]
+    accepted.new[row] = v
+    forget_truth(store, g)
+    x = begin_again(store, layout, g, v, accept_after, pane)
+    group["held"] = _hold(store.values, v)
+    group["seen"] = accept_after
+    group["recent_cell"] = x
+    group["last"] = v
+    group["last_pane"] = pane
+    group["other_pane"] = -1
+    if tuples.source.size and layout.is_user[r]:
+        begin_votes(store, x, i64(tuples.source[i]), accept_after, pane, start)
+    return x

@@ -1,0 +1,86 @@
+"""The parameters: what the counts say of attributes and rules as a whole."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+
+from ..jit import entry, i64
+from ..table import NONE
+from .evidence import PRIOR_CELLS, PRIOR_ERROR, Parameters, rule_trust
+from .layout import Layout
+from .likeness import N_CLASSES
+from .store import SIDE, Store
+
+_WITNESS_MIN = 30
+_ERROR_MAX = 0.5
+
+
+def new_parameters(n_rules: int, n_attributes: int) -> Parameters:
+    """Return room for parameters."""
+    return Parameters(
+        np.full(n_attributes, PRIOR_ERROR),
+        np.full(n_attributes, NONE, np.int64),
+        np.zeros(n_rules, np.bool_),
+        np.zeros(n_rules),
+        np.zeros((n_attributes, N_CLASSES)),
+        np.zeros(n_attributes),
+    )
+
+
+@entry
+def refresh(store: Store, layout: Layout, parameters: Parameters, with_sources: bool) -> None:
+    """Compute error rates, witnesses, and which rules are active."""
+    side = store.state[SIDE]
+    sums = store.sums
+    for r in range(layout.rhs.size):
+        parameters.is_active[r] = layout.is_user[r]
+    for a in range(layout.is_movable.size):
+        error = 2.0
+        witness = NONE
+        witness_share = 2.0
+        implied = NONE
+        implied_share = 2.0
+        for k in range(layout.on_first[a], layout.on_first[a + 1]):
+            r = layout.on[k]
+            cells = sums.cells[side, r]
+            majority = sums.majority[side, r]
+            if layout.is_user[r]:
+                error = min(error, (cells - majority + PRIOR_ERROR * PRIOR_CELLS) / (cells + PRIOR_CELLS))
+            if cells < _WITNESS_MIN:
+                continue
+            share = 1.0 - majority / cells
+            if not layout.is_user[r]:
+                if majority < 0.9 * cells and rule_trust(store, layout, r, with_sources) < 0.8:
+                    continue
+                if share < implied_share:
+                    implied = i64(r)
+                    implied_share = share
+            if share < witness_share:
+                witness = i64(r)
+                witness_share = share
+        parameters.error[a] = min(_ERROR_MAX, error) if error < 2.0 else PRIOR_ERROR
+        parameters.witness[a] = witness
+        if implied != NONE and not layout.is_user_rhs[a]:
+            parameters.is_active[implied] = True
+
+
+@entry
+def prepare(store: Store, layout: Layout, parameters: Parameters, with_sources: bool) -> None:
+    """Compute what is taken from the counts as they are when a block is decided."""
+    for r in range(layout.rhs.size):
+        parameters.trust[r] = rule_trust(store, layout, r, with_sources)
+    running = store.running
+    wrong = 0.0
+    for k in range(N_CLASSES - 1):
+        wrong += running.wrong_like[k]
+    for a in range(layout.is_movable.size):
+        any_like = 0.0
+        for k in range(N_CLASSES):
+            any_like += running.any_like[a, k]
+        parameters.bonus_max[a] = 0.0
+        for k in range(N_CLASSES - 1):
+            bonus = log(running.wrong_like[k] / wrong) - log(running.any_like[a, k] / any_like)
+            parameters.bonus[a, k] = max(0.0, bonus)
+            parameters.bonus_max[a] = max(parameters.bonus_max[a], bonus)

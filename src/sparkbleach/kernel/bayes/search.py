@@ -1,0 +1,361 @@
+"""The search for the most probable reading of a tuple: single cells are read differently, best first."""
+
+from __future__ import annotations
+
+from math import exp, log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit import entry, i64, inline, jit
+from ..table import NONE
+from ..values import value_less
+from .count import Tuples
+from .evidence import Parameters, background, listen, probability
+from .explain import Reasons, explain
+from .groups import group_find
+from .layout import Layout
+from .likeness import likeness
+from .scores import (
+    Room,
+    begin_reading,
+    find_candidates,
+    find_error,
+    left_bound,
+    left_score,
+    own_cell,
+    read_as,
+    recurrence_of,
+    right_score,
+)
+from .store import SIDE, TOP, Store
+from .votes import Sources
+
+MOVES = 12  #: at most, in a tuple
+
+_TIE = 1e-9
+_ROUNDING = 1e-6  # a bound within this of what it is compared with may be off
+
+
+class Moves(NamedTuple):
+    """All moves, those of a tuple one after the other in the order in which they were made."""
+
+    tuple: NDArray[np.int32]
+    attribute: NDArray[np.int32]
+    value: NDArray[np.int32]
+    gain: NDArray[np.float64]
+
+
+def new_moves(n_tuples: int) -> Moves:
+    """Return room for the moves of some tuples."""
+    n = n_tuples * MOVES
+    return Moves(np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n))
+
+
+# ------------------------------------------------------------------------------------------ which tuples
+
+
+@entry
+def find_doubtful(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    sources: Sources,
+    tuples: Tuples,
+    first: int,
+    last: int,
+    room: Room,
+    doubtful: NDArray[np.int32],
+) -> int:
+    """Find the tuples of which a rule would not pick every cell as it is; return how many."""
+    n = i64(0)
+    for i in range(first, last):
+        for r in range(tuples.may_apply.shape[0]):
+            if (
+                parameters.is_active[r]
+                and tuples.may_apply[r, i]
+                and _is_doubtful(store, layout, parameters, sources, tuples, i, r, room)
+            ):
+                doubtful[n] = i
+                n += 1
+                break
+    return n
+
+
+@inline
+def _is_doubtful(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    sources: Sources,
+    tuples: Tuples,
+    i: int,
+    r: int,
+    room: Room,
+) -> bool:
+    side = store.state[SIDE]
+    v = tuples.values[layout.rhs[r], i]
+    if v == NONE:
+        for j in range(layout.n_lhs[r]):
+            room.left[j] = tuples.values[layout.lhs[r, j], i]
+            if room.left[j] == NONE:
+                return False
+        g = group_find(store, layout, r, room.left)
+        return g != NONE and store.groups[g]["n"][side] > 0
+    if tuples.cell[r, i] == NONE:
+        return False
+    x = own_cell(store, layout, tuples, i, r, NONE, room)
+    if x == NONE:  # it went when a change was accepted: all others are as frequent
+        return True
+    g = i64(store.cells[x]["group"])
+    group = store.groups[g]
+    if group["n_values"][side] <= 1 and store.cells[x]["total"][side] > 0:
+        return False
+    if sources.accuracy.size > 0 and layout.is_user[r]:
+        return _is_less_probable(store, layout, parameters, sources, tuples, i, r, g, x, room)
+    other = group["top"][side * TOP]
+    if other == x:
+        other = group["top"][side * TOP + 1]
+    return other != NONE and store.cells[other]["total"][side] >= store.cells[x]["total"][side]
+
+
+@jit
+def _is_less_probable(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    sources: Sources,
+    tuples: Tuples,
+    i: int,
+    r: int,
+    g: int,
+    x: int,
+    room: Room,
+) -> bool:
+    """Return whether another value of a group is more probable than the tuple's own."""
+    row = room.said.size - 1
+    listen(store, layout, parameters, sources, r, g, x, i64(tuples.source[i]), room.said, row)
+    if room.said[row]["group"] == NONE:
+        return False
+    own = probability(store, layout, sources, r, room.said, row, x)
+    y = i64(store.groups[g]["first_cell"])
+    while y != NONE:
+        if y != x and probability(store, layout, sources, r, room.said, row, y) > own:
+            return True
+        y = i64(store.cells[y]["next_cell"])
+    return False
+
+
+# ------------------------------------------------------------------------------------------ the search
+
+
+@entry
+def search(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    sources: Sources,
+    tuples: Tuples,
+    doubtful: NDArray[np.int32],
+    first: int,
+    last: int,
+    threshold: float,
+    room: Room,
+    moves: Moves,
+    reasons: Reasons,
+) -> int:
+    """Search for the most probable readings of the doubtful tuples `first` to `last`; return the moves."""
+    n_moves = i64(0)
+    for k in range(first, last):
+        n_moves = _search_tuple(
+            store,
+            layout,
+            parameters,
+            sources,
+            tuples,
+            i64(doubtful[k]),
+            threshold,
+            room,
+            moves,
+            reasons,
+            n_moves,
+        )
+    return n_moves
+
+
+@inline
+def _search_tuple(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    sources: Sources,
+    tuples: Tuples,
+    i: int,
+    threshold: float,
+    room: Room,
+    moves: Moves,
+    reasons: Reasons,
+    n_moves: int,
+) -> int:
+    n_attributes = tuples.values.shape[0]
+    begin_reading(store, layout, parameters, sources, tuples, i, room)
+    for a in range(n_attributes):
+        room.is_stale[a] = True
+    for _ in range(MOVES):
+        best = NONE
+        for a in range(n_attributes):
+            if room.is_stale[a]:
+                room.is_stale[a] = False
+                room.to[a] = NONE
+                if is_open(layout, parameters, tuples, i, a):
+                    _find_best_move(store, layout, parameters, sources, tuples, i, a, threshold, room)
+            if room.to[a] != NONE and (best == NONE or room.gain[a] > room.gain[best] + _TIE):
+                best = a
+        if best == NONE:
+            break
+        moves.tuple[n_moves] = i
+        moves.attribute[n_moves] = best
+        moves.value[n_moves] = room.to[best]
+        moves.gain[n_moves] = room.gain[best]
+        explain(store, layout, parameters, sources, tuples, i, best, room, reasons, n_moves)
+        n_moves += 1
+        read_as(store, layout, parameters, sources, tuples, i, best, room.to[best], room)
+    return n_moves
+
+
+@inline
+def is_open(layout: Layout, parameters: Parameters, tuples: Tuples, i: int, a: int) -> bool:
+    """Return whether a cell may be read differently: an active rule has it, and no constant decides it."""
+    if not layout.is_movable[a] or tuples.fixed[a, i] != NONE:
+        return False
+    for k in range(layout.on_first[a], layout.on_first[a + 1]):
+        if parameters.is_active[layout.on[k]]:
+            return True
+    for k in range(layout.left_first[a], layout.left_first[a + 1]):
+        if parameters.is_active[layout.left[k]]:
+            return True
+    return False
+
+
+# ------------------------------------------------------------------------------------------ moves
+
+
+@inline
+def _find_best_move(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    sources: Sources,
+    tuples: Tuples,
+    i: int,
+    a: int,
+    threshold: float,
+    room: Room,
+) -> None:
+    n = find_candidates(store, layout, parameters, sources, tuples, i, a, room)
+    if tuples.values[a, i] == NONE:
+        if n > 0:
+            _find_best_fill(store, layout, parameters, sources, tuples, i, a, threshold, n, room)
+    elif n > 0 or room.reading[a] != tuples.values[a, i]:
+        _find_best_change(store, layout, parameters, sources, tuples, i, a, threshold, n, room)
+
+
+@jit
+def _find_best_fill(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    sources: Sources,
+    tuples: Tuples,
+    i: int,
+    a: int,
+    threshold: float,
+    n: int,
+    room: Room,
+) -> None:
+    """Find the best value for a null cell; room.scores has the scores of all candidates."""
+    best = i64(0)
+    for k in range(n):
+        v = room.candidates[k]
+        score = log(background(store, a, v, NONE))
+        score += right_score(store, layout, parameters, sources, tuples, i, a, v, room)
+        score += left_score(store, layout, parameters, sources, tuples, i, a, v, room)
+        room.scores[k] = score
+        if score > room.scores[best] + _TIE or (
+            score > room.scores[best] - _TIE and value_less(store.values, v, room.candidates[best])
+        ):
+            best = i64(k)
+    nothing = 0.0
+    for k in range(layout.on_first[a], layout.on_first[a + 1]):
+        r = layout.on[k]
+        if parameters.is_active[r] and room.said[r]["group"] != NONE:
+            nothing += log(room.said[r]["background"])
+    most = max(room.scores[best], nothing)
+    rest = exp(nothing - most)
+    for k in range(n):
+        if k != best:
+            rest += exp(room.scores[k] - most)
+    gain = room.scores[best] - most - log(rest) if rest > 0.0 else 99.0
+    if room.candidates[best] != room.reading[a] and gain > threshold:
+        room.gain[a] = gain
+        room.to[a] = room.candidates[best]
+
+
+@inline
+def _find_best_change(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    sources: Sources,
+    tuples: Tuples,
+    i: int,
+    a: int,
+    threshold: float,
+    n: int,
+    room: Room,
+) -> None:
+    """Find the best other value for a cell; values that cannot be the best are not looked at closely."""
+    observed = i64(tuples.values[a, i])
+    now = room.reading[a]
+    if room.error[a] < 0.0:
+        find_error(store, layout, parameters, sources, tuples, i, a, room)
+    keep = log(1.0 - room.error[a])
+    change = log(room.error[a])
+    recurrence = recurrence_of(store, layout, parameters, tuples, i, a, room)
+    left_now = left_score(store, layout, parameters, sources, tuples, i, a, now, room)
+    bound = left_bound(store, layout, parameters, tuples, i, a, room)
+    here = right_score(store, layout, parameters, sources, tuples, i, a, now, room) + left_now
+    if now == observed:
+        here += keep
+        least = threshold
+    else:
+        alike = max(parameters.bonus[a, likeness(store, room.texts, observed, now)], recurrence)
+        here += change + alike + log(background(store, a, now, observed))
+        least = _TIE
+        room.candidates[n] = observed
+        n += 1
+    most_alike = max(parameters.bonus_max[a], recurrence)
+    for k in range(n):
+        v = room.candidates[k]
+        if v == now:
+            continue
+        score = keep
+        if v != observed:
+            score = change + log(background(store, a, v, observed))
+        # What is left to add, most of it costly, adds no more than this.
+        rest = bound + (most_alike if v != observed else 0.0)
+        if layout.on_first[a + 1] > layout.on_first[a]:
+            score += right_score(store, layout, parameters, sources, tuples, i, a, v, room)
+        needed = here + (least if room.to[a] == NONE else room.gain[a]) - _ROUNDING
+        if score + rest <= needed:
+            continue
+        if v != observed:
+            score += max(parameters.bonus[a, likeness(store, room.texts, observed, v)], recurrence)
+        if score + bound <= needed:
+            continue
+        score += left_score(store, layout, parameters, sources, tuples, i, a, v, room)
+        gain = score - here
+        if gain > least and (room.to[a] == NONE or gain > room.gain[a] + _TIE):
+            room.gain[a] = gain
+            room.to[a] = v

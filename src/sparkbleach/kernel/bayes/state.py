@@ -1,0 +1,637 @@
+"""The state machine of `repair: bayes`: tuples in, changes with their reasons out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..saved import arrays_of, copied
+from ..table import NONE, grow, pool_live, pool_used, table_buckets
+from ..values import Column, Values, arena_used, recycle_values
+from .change import drop_attribute, drop_rule, renumbered
+from .count import Accepted, Tuples, count_tuples, number_values, write_texts
+from .expire import count_level_room, halve, sweep_groups, sweep_reverses, sweep_rows, sweep_values
+from .explain import Reasons, new_reasons
+from .judge import UNREPORTED, find_changes, judge, new_changes
+from .layout import Layout, NumberedRule, make_layout
+from .parameters import new_parameters, prepare, refresh
+from .scores import Room, new_room
+from .search import MOVES, Moves, find_doubtful, new_moves, search
+from .store import (
+    CARRY,
+    DUE,
+    HALVINGS,
+    N_TUPLES,
+    SIDE,
+    SWEEP,
+    SWEEPING,
+    Store,
+    new_store,
+    reserve_new_values,
+    reserve_store,
+)
+from .votes import Sources, estimate_accuracy, new_sources, note_row, reserve_sources
+
+_REFRESH_TUPLES = 100
+_CHUNK_TUPLES = 16_384
+_TRUST_GROUPS = 512
+_EMPTY_SOURCE: NDArray[np.int32] = np.zeros(0, np.int32)
+
+#: texts of new values: from their codes to bytes and offsets
+Texts = Callable[[NDArray[np.int64]], tuple[NDArray[np.uint8], NDArray[np.int64]]]
+Map = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options of the algorithm."""
+
+    look_ahead: int  #: how many tuples are counted before the first of them is decided
+    confidence: float  #: the probability from which a cell is read differently
+    repair_left: bool  #: whether cells on left sides only change
+    with_sources: bool  #: whether tuples have sources
+    n_panes: int  #: panes of the window; 0 for no window
+    horizon: int  #: panes that are counted; 0 for all
+    pane_length: int  #: tuples of a pane, if that is known; else 0
+
+
+class Input(NamedTuple):
+    """A batch."""
+
+    columns: Sequence[Column]  #: by attribute
+    is_text: Sequence[bool]  #: by attribute: whether the bytes of its values are text
+    texts: Sequence[Texts]  #: by attribute: for values with codes
+    may_apply: NDArray[np.bool_]  #: by rule and tuple
+    constants: Sequence[Column | None]  #: by attribute: the constants that decide cells, null where none does
+    source: NDArray[np.int32]  #: by tuple; empty if there are none
+    panes: NDArray[np.int64]  #: by tuple; never falling
+
+
+class Decided(NamedTuple):
+    """What was decided in a batch, block by block put together."""
+
+    tuple: NDArray[np.int32]  #: by change
+    attribute: NDArray[np.int32]
+    value: NDArray[np.int32]
+    gain: NDArray[np.float64]
+    step: NDArray[np.int32]
+    verdict: NDArray[np.uint8]
+    reasons: Reasons
+    keys: NDArray[np.int32]  #: by change, candidate, rule and place: the left values of the group
+    violated: NDArray[np.bool_]  #: by rule and tuple
+    accepted: Accepted
+
+
+class BayesState:
+    """Counts of what arrived, and what follows from them.
+
+    Args:
+        rules: The rules in use, in their order.
+        is_movable: By attribute: whether its cells may be read differently.
+        settings: The options.
+        pane: The pane of the next tuple.
+    """
+
+    def __init__(
+        self, rules: Sequence[NumberedRule], is_movable: Sequence[bool], settings: Settings, pane: int = 0
+    ) -> None:
+        self.rules = tuple(rules)
+        self.settings = settings
+        self.layout = make_layout(rules, is_movable)
+        n_rules, n_attributes = len(rules), len(is_movable)
+        n_places = self.layout.lhs.shape[1]
+        self.store = new_store(n_rules, n_attributes, n_places, _n_slots(self.layout))
+        self.store.state[DUE] = _REFRESH_TUPLES
+        self.sources = self._new_sources(np.zeros(0))
+        self.parameters = new_parameters(n_rules, n_attributes)
+        self.pane = pane  #: of the newest tuple
+        self.pane_tuples = 0  #: how many tuples it has
+        self.pane_length = settings.pane_length  #: how many it will have, as far as that is known
+        self.swept = 0  #: how far the sweep is
+        self.sweep_ends = (0, 0, 0, 0)
+        self.sweep_start = 0  #: the first pane of the horizon that it prepares
+        self._rooms: list[Room] = []
+        refresh(self.store, self.layout, self.parameters, settings.with_sources)
+
+    # -------------------------------------------------------------------------------------- questions
+
+    @property
+    def values(self) -> Values:
+        """The value dictionary, of all attributes."""
+        return self.store.values
+
+    @property
+    def violations(self) -> NDArray[np.int64]:
+        """By rule: tuples that violated it."""
+        return self.store.running.violations
+
+    def n_super_cells(self) -> int:
+        """Return how many pairs of a group and a value are kept."""
+        return int(pool_live(self.store.cell_pool))
+
+    def nbytes(self) -> int:
+        """Return the bytes of all arrays."""
+        return sum(array.nbytes for array in arrays_of((self.store, self.sources, self.parameters)))
+
+    def _start(self, pane: int) -> int:
+        """Return the first pane of the horizon, seen from a pane."""
+        return pane - self.settings.horizon + 1 if self.settings.horizon else -(1 << 60)
+
+    def _window_start(self, pane: int) -> int:
+        return pane - self.settings.n_panes + 1 if self.settings.n_panes else -(1 << 60)
+
+    # -------------------------------------------------------------------------------------- tuples
+
+    def process(self, batch: Input, position: int, map: Map) -> Decided:
+        """Count and decide the tuples of a batch.
+
+        Args:
+            batch: The tuples.
+            position: Where the first of them is in the stream.
+            map: Calls a function for each item, perhaps in threads.
+
+        Returns:
+            What was decided. It names values that stay as they are until the next call.
+        """
+        recycle_values(self.store.values)
+        n = batch.panes.size
+        n_rules, n_attributes = len(self.rules), len(batch.columns)
+        tuples = Tuples(
+            np.empty((n_attributes, n), np.int32),
+            batch.may_apply,
+            np.full((n_attributes, n), NONE, np.int32),
+            batch.source,
+            np.empty((n_rules, n), np.int32),
+            np.empty((n_rules, n), np.uint8),
+            np.zeros((n_rules, n), np.bool_),
+        )
+        parts: list[Decided] = []
+        cuts = np.flatnonzero(np.diff(batch.panes)) + 1
+        for first, last in zip([0, *cuts], [*cuts, n], strict=True):
+            if first < last:
+                self._move_to(int(batch.panes[first]))
+                self._process_pane(batch, tuples, int(first), int(last), position, map, parts)
+        return _joined(parts, self.layout, tuples)
+
+    def _process_pane(
+        self,
+        batch: Input,
+        tuples: Tuples,
+        first: int,
+        last: int,
+        position: int,
+        map: Map,
+        parts: list[Decided],
+    ) -> None:
+        """Process tuples of one pane, in chunks of whole blocks."""
+        ahead = self.settings.look_ahead
+        chunk = max(ahead, _CHUNK_TUPLES // ahead * ahead)
+        for begin in range(first, last, chunk):
+            end = min(begin + chunk, last)
+            self._number(batch, tuples, begin, end)
+            for block in range(begin, end, ahead):
+                stop = min(block + ahead, end)
+                self._count(tuples, block, stop, position, parts)
+                self._decide(tuples, block, stop, map, parts)
+            self.pane_tuples += end - begin
+            self._sweep_some()
+
+    def _number(self, batch: Input, tuples: Tuples, first: int, last: int) -> None:
+        """Give all values of a chunk their numbers, and new ones their texts."""
+        new = np.empty(last - first, np.int32)
+        for a, column in enumerate(batch.columns):
+            self._number_column(column, a, batch, first, last, tuples.values[a], new)
+            constants = batch.constants[a]
+            if constants is not None:
+                self._number_column(constants, a, batch, first, last, tuples.fixed[a], new)
+
+    def _number_column(
+        self,
+        column: Column,
+        a: int,
+        batch: Input,
+        first: int,
+        last: int,
+        ids: NDArray[np.int32],
+        new: NDArray[np.int32],
+    ) -> None:
+        store = self.store
+        n_bytes = 0
+        if column.value_index.size:
+            n_bytes = int(column.offsets[-1])
+        elif column.offsets.size:
+            n_bytes = int(column.offsets[last] - column.offsets[first])
+        reserve_new_values(store, last - first, n_bytes)
+        n_new = number_values(store, column, a, batch.is_text[a], first, last, ids, new)
+        if n_new and column.codes.size:
+            codes = store.values.records["code"][new[:n_new]]
+            data, offsets = batch.texts[a](codes)
+            reserve_new_values(store, n_new, int(offsets[-1]))
+            write_texts(store, new, n_new, data, offsets)
+
+    def _count(self, tuples: Tuples, first: int, last: int, position: int, parts: list[Decided]) -> None:
+        n = last - first
+        store, settings = self.store, self.settings
+        reserve_store(store, n, with_votes=settings.with_sources)
+        n_accepting = int(np.count_nonzero(self.layout.accept_after))
+        accepted = Accepted(*(np.empty(n * n_accepting, np.int32) for _ in range(4)), np.zeros(1, np.int64))
+        room = self._room(0)
+        count_tuples(
+            store,
+            self.layout,
+            self.parameters,
+            room.texts,
+            tuples,
+            first,
+            last,
+            position,
+            self.pane,
+            self._window_start(self.pane),
+            self._start(self.pane),
+            room.left,
+            accepted,
+        )
+        if settings.with_sources:
+            known = int(tuples.source[first:last].max()) + 1
+            if known > self.sources.accuracy.size:
+                self._know_sources(known)
+            reserve_sources(self.sources, n)
+            note_row(
+                self.sources,
+                self.layout,
+                tuples.values,
+                tuples.source,
+                first,
+                last,
+                self.pane,
+                self._start(self.pane),
+            )
+        if accepted.n[0]:
+            n_accepted = int(accepted.n[0])
+            rows = [array[:n_accepted] for array in accepted[:4]]
+            parts.append(_nothing_decided(self.layout)._replace(accepted=Accepted(*rows, accepted.n)))
+        if store.state[N_TUPLES] >= store.state[DUE]:
+            store.state[DUE] = store.state[N_TUPLES] + _REFRESH_TUPLES
+            self._refresh()
+
+    def _refresh(self) -> None:
+        refresh(self.store, self.layout, self.parameters, self.settings.with_sources)
+        if self.settings.with_sources:
+            self._estimate_sources()
+
+    def _decide(self, tuples: Tuples, first: int, last: int, map: Map, parts: list[Decided]) -> None:
+        """Search for the most probable reading of each tuple of a block that needs it."""
+        store, layout, parameters, sources = self.store, self.layout, self.parameters, self.sources
+        prepare(store, layout, parameters, self.settings.with_sources)
+        doubtful = np.empty(last - first, np.int32)
+        n = find_doubtful(store, layout, parameters, sources, tuples, first, last, self._room(0), doubtful)
+        if not n:
+            return
+        threshold = log(self.settings.confidence / (1.0 - self.settings.confidence))
+
+        def search_part(part: tuple[int, int, int]) -> tuple[Moves, Reasons, int]:
+            number, begin, end = part
+            moves = new_moves(end - begin)
+            reasons = new_reasons((end - begin) * MOVES, len(self.rules), _n_terms(layout))
+            found = search(
+                store,
+                layout,
+                parameters,
+                sources,
+                tuples,
+                doubtful,
+                begin,
+                end,
+                threshold,
+                self._room(number),
+                moves,
+                reasons,
+            )
+            return moves, reasons, found
+
+        for moves, reasons, n_moves in map(search_part, self._halves(n)):
+            if n_moves:
+                parts.append(self._conclude(tuples, moves, reasons, n_moves))
+
+    def _halves(self, n: int) -> list[tuple[int, int, int]]:
+        """Return the parts that threads search: number, beginning, end."""
+        n_parts = 2 if n >= 64 else 1
+        self._room(n_parts - 1)
+        ends = [n * k // n_parts for k in range(n_parts + 1)]
+        return [(k, ends[k], ends[k + 1]) for k in range(n_parts)]
+
+    def _conclude(self, tuples: Tuples, moves: Moves, reasons: Reasons, n_moves: int) -> Decided:
+        """Return the changes that moves come down to, with their reasons."""
+        changes = new_changes(n_moves)
+        n = find_changes(tuples, moves, n_moves, changes)
+        verdicts = np.zeros(n, np.uint8)
+        judge(self.layout, self.parameters, tuples, changes, n, self.settings.repair_left, verdicts)
+        which = np.flatnonzero(verdicts != UNREPORTED)
+        reported = Reasons(*(array[changes.move[which]] for array in reasons))
+        return Decided(
+            changes.tuple[which],
+            changes.attribute[which],
+            changes.value[which],
+            changes.gain[which],
+            changes.step[which],
+            verdicts[which],
+            reported,
+            self.store.left[reported.group],
+            tuples.violated,
+            _none_accepted(),
+        )
+
+    def _room(self, number: int) -> Room:
+        while len(self._rooms) <= number:
+            self._rooms.append(
+                new_room(len(self.rules), self.layout.is_movable.size, self.layout.lhs.shape[1])
+            )
+        return self._rooms[number]
+
+    # -------------------------------------------------------------------------------------- sources
+
+    def _new_sources(self, accuracy: NDArray[np.float64]) -> Sources:
+        by_side: dict[tuple[int, ...], list[int]] = {}
+        first: dict[tuple[int, ...], int] = {}
+        for r, rule in enumerate(self.rules):
+            if not rule.is_implied:
+                by_side.setdefault(rule.lhs, []).append(rule.rhs)
+                first.setdefault(rule.lhs, r)
+        several = [lhs for lhs, rights in by_side.items() if len(rights) > 1]
+        widest = max((len(by_side[lhs]) for lhs in several), default=1)
+        members = np.full((len(several), widest), NONE, np.int64)
+        for side, lhs in enumerate(several):
+            members[side, : len(by_side[lhs])] = by_side[lhs]
+        sides = np.array([first[lhs] for lhs in several], np.int64)
+        sources = new_sources(self.layout.lhs.shape[1], members, sides, in_use=self.settings.with_sources)
+        return sources._replace(accuracy=accuracy) if accuracy.size else sources
+
+    def _know_sources(self, n: int) -> None:
+        before = self.sources.accuracy
+        accuracy = np.full(n, 0.8)
+        accuracy[: before.size] = before
+        self.sources = self.sources._replace(accuracy=accuracy)
+
+    def _estimate_sources(self) -> None:
+        """Estimate how often each source is right, from the first groups of the rules that are trusted."""
+        store = self.store
+        side = int(store.state[SIDE])
+        prepare(store, self.layout, self.parameters, with_sources=True)
+        groups = store.groups[: pool_used(store.group_pool)]
+        rule = groups["rule"]
+        is_trusted = self.layout.is_user & (self.parameters.trust > 0.5)
+        found = np.flatnonzero((rule != NONE) & is_trusted[rule] & (groups["n"][:, side] >= 2))
+        order = np.lexsort((groups["born"][found], rule[found]))[:_TRUST_GROUPS]
+        chosen = found[order].astype(np.int64)
+        n_cells = int(groups["n_cells"][chosen].sum())
+        n_sources = self.sources.accuracy.size
+        estimate_accuracy(
+            store,
+            self.sources,
+            chosen,
+            np.empty(n_cells),
+            np.empty(pool_live(store.vote_pool)),
+            np.empty(n_sources),
+            np.empty(n_sources),
+        )
+
+    # -------------------------------------------------------------------------------------- windows
+
+    def _move_to(self, pane: int) -> None:
+        """Let the window reach a pane."""
+        if pane == self.pane or not self.settings.n_panes:
+            self.pane = pane if not self.settings.n_panes else self.pane
+            return
+        if self.settings.horizon:
+            target = self._start(pane)
+            if not self.store.state[SWEEPING]:
+                self._begin_sweep(target)
+            while True:
+                self._sweep_to(self.sweep_ends[-1])
+                self._exchange_sides()
+                if self.sweep_start == target:
+                    break
+                self._begin_sweep(target)
+        n_panes = self.settings.n_panes
+        times = pane // n_panes - self.pane // n_panes
+        if times:
+            self.store.state[HALVINGS] += times
+            halve(self.store, self.sources, times)
+        if self.pane_tuples and not self.settings.pane_length:
+            self.pane_length = self.pane_tuples
+        self.pane = pane
+        self.pane_tuples = 0
+
+    def _begin_sweep(self, start: int) -> None:
+        store = self.store
+        state = store.state
+        state[SWEEP] += 1
+        state[SWEEPING] = 1
+        state[CARRY] = start <= self.pane
+        other = 1 - int(state[SIDE])
+        for sums in store.sums:
+            sums[other] = 0
+        self.sweep_start = start
+        self.swept = 0
+        n_groups = pool_used(store.group_pool)
+        n_reverses = n_groups + pool_used(store.reverse_pool)
+        n_values = n_reverses + pool_used(store.values.pool)
+        self.sweep_ends = (n_groups, n_reverses, n_values, n_values + pool_used(self.sources.row_pool))
+
+    def _sweep_some(self) -> None:
+        """Sweep as far as the tuples of the pane ask for, so that its end finds little left to do."""
+        if not self.settings.horizon or not self.pane_length:
+            return
+        half = self.pane_length // 2
+        if self.pane_tuples < half:
+            return
+        if not self.store.state[SWEEPING]:
+            self._begin_sweep(self._start(self.pane + 1))
+        done = min(1.0, (self.pane_tuples - half) / max(1, self.pane_length - half))
+        self._sweep_to(int(self.sweep_ends[-1] * done))
+
+    def _sweep_to(self, place: int) -> None:
+        """Sweep over groups, reverse groups, values and rows, up to a place among all of them."""
+        store = self.store
+        start, target = self._start(self.pane), self.sweep_start
+        begin = 0
+        for kind, end in enumerate(self.sweep_ends):
+            first, last = max(self.swept, begin) - begin, min(place, end) - begin
+            if first < last:
+                if kind == 0:
+                    grow(store.levels, pool_used(store.level_pool) + count_level_room(store, first, last))
+                    grow(
+                        store.level_table.heads,
+                        int(store.level_table.state[2]) + count_level_room(store, first, last) + 1,
+                    )
+                    sweep_groups(store, first, last, start, target)
+                elif kind == 1:
+                    sweep_reverses(store, first, last)
+                elif kind == 2:
+                    sweep_values(store, first, last, start, target)
+                else:
+                    sweep_rows(self.sources, first, last, start)
+            begin = end
+        self.swept = max(self.swept, place)
+
+    def _exchange_sides(self) -> None:
+        state = self.store.state
+        state[SIDE] = 1 - state[SIDE]
+        self._end_sweep()
+
+    def _end_sweep(self) -> None:
+        self.store.state[SWEEPING] = 0
+        self.store.state[CARRY] = 0
+
+    # -------------------------------------------------------------------------------------- snapshots
+
+    def save(self) -> list[NDArray[Any]]:
+        """Return all state as arrays, without the room at their ends."""
+        numbers = np.array([self.pane, self.pane_tuples, self.pane_length], np.int64)
+        used = _used(self.store, self.sources)
+        stores = arrays_of((self.store, self.sources, self.parameters))
+        return [numbers, *(array[: used.get(id(array), len(array))] for array in stores)]
+
+    def load(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Put the state that `save` returned in place of this one.
+
+        Raises:
+            ValueError: If they are not arrays of such a state.
+        """
+        template = (self.store, self.sources, self.parameters)
+        expected = [(array.dtype, array.ndim) for array in arrays_of(template)]
+        if [(array.dtype, array.ndim) for array in arrays[1:]] != expected:
+            raise ValueError("these are not the arrays of such a state")
+        self.pane, self.pane_tuples, self.pane_length = map(int, arrays[0])
+        rest = iter(arrays[1:])
+        self.store, self.sources, self.parameters = (_filled(part, rest) for part in template)
+        self._end_sweep()
+
+    def with_rules(
+        self, rules: Sequence[NumberedRule], is_movable: Sequence[bool], attribute_from: Sequence[int]
+    ) -> BayesState:
+        """Return a state with other rules; this one must not be used any more.
+
+        Rules are the same if their serial numbers are. `attribute_from` has by attribute its number in this
+        state, -1 if it is new.
+        """
+        self._end_sweep()
+        number = {rule.serial: r for r, rule in enumerate(self.rules)}
+        rule_from = [number.get(rule.serial, -1) for rule in rules]
+        n_groups, n_values = pool_used(self.store.group_pool), pool_used(self.store.values.pool)
+        for r in set(range(len(self.rules))) - set(rule_from):
+            drop_rule(self.store, r, n_groups)
+        for a in set(range(self.layout.is_movable.size)) - set(attribute_from):
+            drop_attribute(self.store, a, n_values)
+        state = BayesState(rules, is_movable, self.settings, self.pane)
+        state.pane_tuples, state.pane_length = self.pane_tuples, self.pane_length
+        state.store = renumbered(self.store, self.layout, state.layout, rule_from, attribute_from)
+        state.sources = state.sources._replace(
+            accuracy=self.sources.accuracy,
+            pairs=self.sources.pairs,
+            pair_table=self.sources.pair_table,
+            pair_pool=self.sources.pair_pool,
+        )
+        state._refresh()
+        return state
+
+    def copy(self) -> BayesState:
+        """Return the same state once more."""
+        twin = BayesState(self.rules, list(self.layout.is_movable), self.settings)
+        twin.load(self.save())
+        return twin
+
+
+def _n_slots(layout: Layout) -> int:
+    """Return how many rules are on one attribute at the most."""
+    return int(np.diff(layout.on_first).max(initial=1))
+
+
+def _n_terms(layout: Layout) -> int:
+    """Return how many rules an attribute is in at the most."""
+    return int((np.diff(layout.on_first) + np.diff(layout.left_first)).max(initial=1))
+
+
+def _used(store: Store, sources: Sources) -> dict[int, int]:
+    """Return by array how many of its rows are in use."""
+    n_values = pool_used(store.values.pool)
+    rows = [
+        (store.values.records, n_values),
+        (store.values.arena, arena_used(store.values)),
+        (store.values.scratch_count, 0),
+        (store.values.scratch_stamp, 0),
+        (store.values.scratch_list, 0),
+        (store.occurrences, n_values),
+        (store.reputation, n_values),
+        (store.groups, pool_used(store.group_pool)),
+        (store.left, pool_used(store.group_pool)),
+        (store.cells, pool_used(store.cell_pool)),
+        (store.links, pool_used(store.cell_pool)),
+        (store.reverses, pool_used(store.reverse_pool)),
+        (store.levels, pool_used(store.level_pool)),
+        (store.votes, pool_used(store.vote_pool)),
+        (store.panes, pool_used(store.pane_pool)),
+        (sources.pairs, pool_used(sources.pair_pool)),
+        (sources.rows, pool_used(sources.row_pool)),
+        (sources.row_left, pool_used(sources.row_pool)),
+        (sources.row_right, pool_used(sources.row_pool)),
+    ]
+    tables = (
+        store.values.table,
+        store.group_table,
+        store.cell_table,
+        store.reverse_table,
+        store.level_table,
+        store.vote_table,
+        sources.pair_table,
+        sources.row_table,
+    )
+    return {id(array): n for array, n in rows} | {id(table.heads): table_buckets(table) for table in tables}
+
+
+Nested = TypeVar("Nested")
+
+
+def _filled(template: Nested, arrays: Any) -> Nested:
+    if isinstance(template, np.ndarray):
+        return copied(next(arrays).view(template.dtype))  # type: ignore[return-value]
+    return type(template)(*(_filled(part, arrays) for part in template))  # type: ignore[attr-defined]
+
+
+def _none_accepted() -> Accepted:
+    return Accepted(*(np.zeros(0, np.int32) for _ in range(4)), np.zeros(1, np.int64))
+
+
+def _joined(parts: Sequence[Decided], layout: Layout, tuples: Tuples) -> Decided:
+    """Put what was decided in the blocks of a batch together."""
+    if not parts:
+        parts = [_nothing_decided(layout)]
+    arrays = [np.concatenate(column) for column in zip(*(part[:6] for part in parts), strict=True)]
+    reasons = Reasons(
+        *(np.concatenate(column) for column in zip(*(part.reasons for part in parts), strict=True))
+    )
+    keys = np.concatenate([part.keys for part in parts])
+    accepted = Accepted(
+        *(np.concatenate(column) for column in zip(*(part.accepted[:4] for part in parts), strict=True)),
+        np.array([sum(int(part.accepted.n[0]) for part in parts)]),
+    )
+    return Decided(*arrays, reasons, keys, tuples.violated, accepted)
+
+
+def _nothing_decided(layout: Layout) -> Decided:
+    n_places = layout.lhs.shape[1]
+    return Decided(
+        *(np.zeros(0, np.int32) for _ in range(3)),
+        np.zeros(0),
+        np.zeros(0, np.int32),
+        np.zeros(0, np.uint8),
+        reasons := new_reasons(0, layout.rhs.size, _n_terms(layout)),
+        np.zeros((*reasons.group.shape, n_places), np.int32),
+        np.zeros((layout.rhs.size, 0), np.bool_),
+        _none_accepted(),
+    )
