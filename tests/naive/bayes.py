@@ -411,8 +411,8 @@ class State:
 
     def set_rules(self, rules: Iterable[NaiveRule]) -> None:
         """Put these user rules in force: those there are stay as they are, new ones begin with nothing."""
-        shared_before = self.shared_lefts
         before = {r.id: r for r in self.rules}
+        same = [*before]
         self.user = []
         for rule in rules:
             state = before.get(rule.id, RuleState(rule, implied=False))
@@ -424,9 +424,10 @@ class State:
         self.cells = {a: self.cells.get(a, []) for a in self.attributes}
         self.u = {a: self.u.get(a, [1] * 5 + [0]) for a in self.attributes}
         self.last = {a: v for a, v in self.last.items() if a in self.attributes}
-        # Rows of other right sides cannot be compared.
-        shared = self.shared_lefts
-        self.rows = {k: rows for k, rows in self.rows.items() if shared.get(k[0]) == shared_before.get(k[0])}
+        if [r.id for r in self.rules] == same and same:
+            return
+        # The last rows of sources begin anew.
+        self.rows = {}
         self.memo.clear()
         self.refresh()
 
@@ -991,7 +992,7 @@ class State:
 
     def _rule_term(self, r: RuleState, lift: tuple[float, Said], reading: Row) -> Term:
         amount, said = lift
-        key = ", ".join(self.options.text(reading[b]) for b in r.rule.lhs)
+        key = ", ".join(f"{b}={self.options.text(reading[b])}" for b in r.rule.lhs)
         return Term("rule", amount, r.id, key, said.counts.c[reading[r.rule.rhs]], said.counts.n, said.z)
 
     def decide(self, counted: Counted) -> list[Outcome]:
@@ -1079,15 +1080,13 @@ class State:
     def _explained(self, a: str, gain: float, new: Value, reading: Row, counted: Counted) -> Move:
         """Return a move with the rules and candidates behind it."""
         observed = counted.row[a]
-        if self.active_on(a):
-            said_by, read = self.active_on(a), reading
-        else:
-            said_by, read = self.active_from(a), {**reading, a: observed}
-        rules = tuple(r.id for r in said_by if self.said(r, read, counted) is not None)
+        said_by = self.active_on(a) or self.active_from(a)
+        rules = tuple(r.id for r in said_by if self.said(r, reading, counted) is not None)
         scored = [self.score(a, v, reading, counted) for v in self.candidates(a, reading, counted)]
+        # The best three; the observed value is one of them.
         shown = self._by_score(scored)[:TOP]
         if observed is not None:
-            shown = self._by_score([*shown, self.score(a, observed, reading, counted)])
+            shown = self._by_score([*shown[: TOP - 1], self.score(a, observed, reading, counted)])
         return Move(new, gain, rules, tuple(shown))
 
     def _by_score(self, candidates: list[Candidate]) -> list[Candidate]:

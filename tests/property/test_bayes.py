@@ -9,27 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from sparkbleach import ConfigError, Engine
 from tests.naive.bayes import BayesReference, TooClose
 from tests.support.bayes_cases import BayesCase, BayesPair, bayes_cases, canonical_rows, numbered, update
 from tests.support.profiles import one_in
 
 
-def _is_there() -> bool:
-    any_engine: Any = Engine
-    try:
-        any_engine(
-            pa.schema([("a", pa.string()), ("b", pa.string())]), ["a -> b"], repair="bayes", left="flag"
-        )
-    except (ConfigError, TypeError):
-        return False
-    return True
-
-
-needs_engine = pytest.mark.skipif(not _is_there(), reason="the engine has no repair='bayes' yet")
-
-
-@needs_engine
 @given(bayes_cases())
 def test_engine_equals_reference(case: BayesCase) -> None:
     """Every cell, audit row, acceptance and counter is the reference's, after every step."""
@@ -41,7 +25,6 @@ def test_engine_equals_reference(case: BayesCase) -> None:
         pass  # from here on, rounding may decide
 
 
-@needs_engine
 @one_in(3)
 @given(bayes_cases(look_ahead=1))
 def test_engine_does_not_depend_on_batches(case: BayesCase) -> None:

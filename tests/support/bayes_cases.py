@@ -16,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 
 from sparkbleach import Engine, Rule, Window
-from tests.naive.bayes import Acceptance, BayesReference, BayesRepair, Candidate, Term
+from tests.naive.bayes import Acceptance, BayesReference, BayesRepair, Candidate
 from tests.naive.reference import NaiveRule, canonical
 from tests.support.cases import CONDITIONS, text
 
@@ -287,7 +287,14 @@ class BayesPair:
             wanted = self.audit_row(repair)
             assert numbers(row) == pytest.approx(numbers(wanted), rel=TOLERANCE, abs=TOLERANCE)
         taken = [
-            Acceptance(change.rule, change.key, change.attribute, change.old, change.new, change.position)
+            Acceptance(
+                change.rule,
+                {name: "0" if value == "-0" else value for name, value in change.key.items()},
+                change.attribute,
+                change.old,
+                change.new,
+                change.position,
+            )
             for change in self.engine.take_accepted()
         ]
         assert taken == accepted
@@ -310,6 +317,7 @@ class BayesPair:
             "version": repair.version,
             "applied": repair.applied,
             "step": repair.step,
+            "error_rate": _error_rate(repair),
         }
 
 
@@ -319,42 +327,65 @@ def canonical_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
+    """Return a candidate as the audit has it: rule terms in a list, the others by their names."""
+    amounts = dict.fromkeys(("error", "likeness", "recurrence", "background"), 0.0)
+    amounts |= {term.kind: term.amount for term in candidate.terms if term.kind != "rule"}
+    rules = [
+        {
+            "rule": term.rule,
+            "key": term.key,
+            "count": term.count,
+            "of": term.of,
+            "trust": term.share,
+            "lift": term.amount,
+        }
+        for term in candidate.terms
+        if term.kind == "rule"
+    ]
     return {
         "value": text_of(candidate.value),
         "count": candidate.count,
         "score": candidate.score,
-        "terms": [_term(term) for term in candidate.terms],
+        **amounts,
+        "rules": rules,
     }
 
 
-def _term(term: Term) -> dict[str, Any]:
-    return {name: getattr(term, name) for name in term.__dataclass_fields__}
-
-
-def _terms(candidate: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the terms that add something: rounding may turn a zero into a small number."""
-    return [term for term in candidate["terms"] if abs(term["amount"]) > TOLERANCE]
+def _rules(candidate: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rules that add something, by name: rounding may turn a zero into a small number."""
+    terms = [term for term in candidate["rules"] if abs(term["lift"]) > TOLERANCE]
+    return sorted(terms, key=lambda term: str(term["rule"]))
 
 
 def facts(row: dict[str, Any]) -> dict[str, Any]:
     """Return all of an audit row but what depends on rounding."""
-    names = ("kind", "rule", "key", "count", "of")
+    names = ("rule", "key", "count", "of")
     candidates = [
         (
             candidate["value"],
             candidate["count"],
-            [tuple(term[name] for name in names) for term in _terms(candidate)],
+            [tuple(term[name] for name in names) for term in _rules(candidate)],
         )
         for candidate in row["candidates"]
     ]
-    return {**row, "confidence": None, "candidates": candidates}
+    rest = {name: value for name, value in row.items() if name not in ("error_rate", "error_from")}
+    return {**rest, "confidence": None, "candidates": candidates}
 
 
 def numbers(row: dict[str, Any]) -> list[float]:
     """Return the numbers of an audit row that depend on rounding."""
-    found = [row["confidence"]]
+    found = [row["confidence"], -1.0 if row["error_rate"] is None else row["error_rate"]]
     for candidate in row["candidates"]:
-        found.append(candidate["score"])
-        for term in _terms(candidate):
-            found += [term["amount"], -1.0 if term["share"] is None else term["share"]]
+        found += [candidate[name] for name in ("score", "error", "likeness", "recurrence", "background")]
+        for term in _rules(candidate):
+            found += [term["lift"], term["trust"]]
     return found
+
+
+def _error_rate(repair: BayesRepair) -> float | None:
+    """Return the error rate of the observed cell, which all candidates share."""
+    for candidate in repair.candidates:
+        for term in candidate.terms:
+            if term.kind == "error":
+                return term.share
+    return None

@@ -8,14 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparkbleach import ConfigError, Engine, Options, PaperTopology, Rule, RuleError, SchemaError, Window
+from sparkbleach import ConfigError, Engine, Options, Rule, RuleError, SchemaError, Window
 from sparkbleach.config import DEFAULT_REPAIR, OptionValues, lane_options
 from sparkbleach.engine.check import check_trust
 from sparkbleach.engine.placement import Placement, Share
 from sparkbleach.paper.in_process import DistributedEngine
 from sparkbleach.paper.topology import paper_options
 from sparkbleach.rules.active import ActiveRules
-from sparkbleach.spark.check import choose_options
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string()), ("source", pa.string())])
 BAYES = {"look_ahead": 5, "confidence": 0.9, "trust": "source", "implied": True, "left": "repair"}
@@ -114,9 +113,9 @@ def test_several_lanes_count() -> None:
     assert lane_options({}, 1).repair == DEFAULT_REPAIR
     assert lane_options({}, 2) == Options(repair="class")
     assert lane_options({"repair": "vote", "accept_after": 5}, 2) == Options(repair="vote", accept_after=5)
-    assert choose_options({"repair": "bayes"}, n_lanes=1).repair == "bayes"
+    assert lane_options({"repair": "bayes"}, 1).repair == "bayes"
     with pytest.raises(ConfigError, match=r"^repair: 'bayes' needs a single lane, there are 3; give lanes=1"):
-        choose_options({"repair": "bayes"}, n_lanes=3)
+        lane_options({"repair": "bayes"}, 3)
     share = Share(Placement((("b",), ())), 0)
     with pytest.raises(ConfigError, match=r"^repair: 'bayes' needs a single lane, there are 2"):
         Engine(SCHEMA, ["a -> b"], share=share, repair="bayes")
@@ -133,10 +132,9 @@ def test_several_lanes_count() -> None:
 )
 def test_the_papers_topology_follows_the_paper(given: OptionValues, message: str) -> None:
     """It takes `class` and `vote`, keeps counts for ever and accepts no new truths."""
-    for make in (paper_options, lambda values: choose_options(values, n_lanes=1, topology=PaperTopology())):
-        with pytest.raises(ConfigError, match=f"^{message}") as caught:
-            make(given)
-        assert "topology='fused'" in str(caught.value)
+    with pytest.raises(ConfigError, match=f"^{message}") as caught:
+        paper_options(given)
+    assert "topology='fused'" in str(caught.value)
     with pytest.raises(ConfigError, match=f"^{message}"):
         DistributedEngine(SCHEMA, [], **given)
 
@@ -146,9 +144,6 @@ def test_defaults_of_the_papers_topology() -> None:
     plain = Options(repair="class", accept_after=None, remember=None)
     assert paper_options({}) == plain == DistributedEngine(SCHEMA, []).options
     assert paper_options({"accept_after": None, "remember": None, "repair": "class"}) == plain
-    assert choose_options({"repair": "vote"}, n_lanes=1, topology="paper").repair == "vote"
-    with pytest.raises(ConfigError, match=r"^lanes: must be 1 with topology='paper'"):
-        choose_options({}, n_lanes=2, topology="paper")
     with pytest.raises(RuleError, match="rule 'r', accept_after: new truths are not accepted here; leave"):
         DistributedEngine(SCHEMA, [Rule("r", "a", "b", accept_after=3)])
     DistributedEngine(SCHEMA, [Rule("r", "a", "b", accept_after="never")])

@@ -102,7 +102,7 @@ def _json_columns(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
 
     from ..engine.audit import audit_schema
 
-    audit = connection.from_arrow(audit_schema(pa.string()).empty_table())
+    audit = connection.from_arrow(audit_schema(pa.string(), "bayes").empty_table())
     return dict(zip(audit.columns, map(str, audit.types), strict=True))
 
 

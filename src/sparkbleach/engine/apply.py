@@ -100,50 +100,107 @@ def apply_rules(
     applies = np.zeros((len(rules), n), np.bool_)
     key_lo = np.empty((len(rules), n), np.uint64)
     key_hi = np.empty((len(rules), n), np.uint64)
-    #: rule, kernel column, constant, where its row matches; earlier rules first, rows in their order
-    matching: list[tuple[ActiveRule, int, pa.Scalar, Mask]] = []
+    constants = ConstantFinder(columns, attribute, len(rules))
     for j, active in enumerate(rules):
-        rule = active.rule
-        cells = [columns[name] for name in rule.lhs]
-        mask = applies[j]
-        mask[:] = cells[0].valid
-        for cell in cells[1:]:
-            mask &= cell.valid
-        if active.id in holds:
-            mask &= holds[active.id]
-        if rule.nulls != "fill":
-            mask &= column.valid
+        cells = [columns[name] for name in active.rule.lhs]
+        applies[j] = _can_apply(columns, active, holds)
         for at, cell in enumerate(cells):
             add_to_group_keys(key_lo[j], key_hi[j], cell.lo, cell.hi, active.serial, at, len(cells))
         own = share and share.own(attribute, key_hi[j])
         if own is not None:
-            mask &= own
+            applies[j] &= own
+        constants.add(active, j, applies[j])
+        matches = _wildcard_matches(columns, active)
+        if matches is not None:
+            applies[j] &= matches
+    state, broken, found = constants.find()
+    return Cells(column, applies, key_lo, key_hi, state, broken), found
+
+
+def may_apply(columns: BatchColumns, active: ActiveRule, holds: dict[str, Mask]) -> Mask:
+    """Return which tuples the condition and the wildcard rows of a rule let it apply to, nulls or not."""
+    mask = np.ones(columns.batch.num_rows, np.bool_)
+    if active.id in holds:
+        mask &= holds[active.id]
+    matches = _wildcard_matches(columns, active)
+    if matches is not None:
+        mask &= matches
+    return mask
+
+
+def find_constants(
+    columns: BatchColumns, attribute: str, rules: Sequence[ActiveRule], holds: dict[str, Mask]
+) -> tuple[NDArray[np.uint8], Mask, Constants | None]:
+    """Find what the constants of some rules say of the cells of an attribute.
+
+    Returns:
+        By tuple, NO_CONSTANT, CONSTANT_HOLDS or CONSTANT_BROKEN; by rule and tuple, whether one is broken
+        (without columns if there are none); and the constants.
+    """
+    finder = ConstantFinder(columns, attribute, len(rules))
+    for j, active in enumerate(rules):
+        if active.checked.constant_rows:
+            finder.add(active, j, _can_apply(columns, active, holds))
+    return finder.find()
+
+
+def _can_apply(columns: BatchColumns, active: ActiveRule, holds: dict[str, Mask]) -> Mask:
+    """Return where a rule without patterns would apply."""
+    mask = np.ones(columns.batch.num_rows, np.bool_)
+    for name in active.rule.lhs:
+        mask &= columns[name].valid
+    if active.id in holds:
+        mask &= holds[active.id]
+    if active.rule.nulls != "fill":
+        mask &= columns[active.rule.rhs].valid
+    return mask
+
+
+def _wildcard_matches(columns: BatchColumns, active: ActiveRule) -> Mask | None:
+    """Return which tuples match a wildcard row of a rule; None if it has no tableau."""
+    if active.checked.wildcard_rows is None:
+        return None
+    cells = [columns[name] for name in active.rule.lhs]
+    matches = np.zeros(columns.batch.num_rows, np.bool_)
+    for pattern in active.checked.wildcard_rows:
+        matches |= _matches(cells, pattern)
+    return matches
+
+
+class ConstantFinder:
+    """Collects the constants of the rules of an attribute, earlier rules first, and finds which wins."""
+
+    def __init__(self, columns: BatchColumns, attribute: str, n_rules: int) -> None:
+        self._columns = columns
+        self._column = columns[attribute]
+        self._n_rules = n_rules
+        #: rule, kernel column, constant, where its row matches; earlier rules first, rows in their order
+        self._matching: list[tuple[ActiveRule, int, pa.Scalar, Mask]] = []
+
+    def add(self, active: ActiveRule, j: int, can_apply: Mask) -> None:
+        """Add the constants of the rule in a kernel column, for the tuples that it can apply to."""
+        cells = [self._columns[name] for name in active.rule.lhs]
         for pattern, constant in active.checked.constant_rows:
-            matching.append((active, j, constant, mask & _matches(cells, pattern)))
-        if active.checked.wildcard_rows is not None:
-            matches = np.zeros(n, np.bool_)
-            for pattern in active.checked.wildcard_rows:
-                matches |= _matches(cells, pattern)
-            mask &= matches
+            self._matching.append((active, j, constant, can_apply & _matches(cells, pattern)))
 
-    constant_state = np.full(n, NO_CONSTANT, np.uint8)
-    if not matching:
-        broken = np.zeros((len(rules), 0), np.bool_)
-        return Cells(column, applies, key_lo, key_hi, constant_state, broken), None
-
-    matches = np.stack([match for _, _, _, match in matching])
-    equal = np.stack([_equals(column, constant) for _, _, constant, _ in matching])
-    winner = np.where(matches.any(axis=0), matches.argmax(axis=0), -1)
-    holds_winner = np.take_along_axis(equal, np.maximum(winner, 0)[None, :], axis=0)[0]
-    constant_state[winner >= 0] = CONSTANT_BROKEN
-    constant_state[(winner >= 0) & holds_winner] = CONSTANT_HOLDS
-    broken = np.zeros((len(rules), n), np.bool_)
-    for (_, j, _, match), same in zip(matching, equal, strict=True):
-        broken[j] |= match & ~same
-    constants = Constants(
-        winner, [scalar for _, _, scalar, _ in matching], [active.id for active, _, _, _ in matching], matches
-    )
-    return Cells(column, applies, key_lo, key_hi, constant_state, broken), constants
+    def find(self) -> tuple[NDArray[np.uint8], Mask, Constants | None]:
+        """Return what `find_constants` returns."""
+        n = self._column.valid.size
+        state = np.full(n, NO_CONSTANT, np.uint8)
+        if not self._matching:
+            return state, np.zeros((self._n_rules, 0), np.bool_), None
+        matches = np.stack([match for _, _, _, match in self._matching])
+        equal = np.stack([_equals(self._column, constant) for _, _, constant, _ in self._matching])
+        winner = np.where(matches.any(axis=0), matches.argmax(axis=0), -1)
+        holds_winner = np.take_along_axis(equal, np.maximum(winner, 0)[None, :], axis=0)[0]
+        state[winner >= 0] = CONSTANT_BROKEN
+        state[(winner >= 0) & holds_winner] = CONSTANT_HOLDS
+        broken = np.zeros((self._n_rules, n), np.bool_)
+        for (_, j, _, match), same in zip(self._matching, equal, strict=True):
+            broken[j] |= match & ~same
+        scalars = [scalar for _, _, scalar, _ in self._matching]
+        ids = [active.id for active, _, _, _ in self._matching]
+        return state, broken, Constants(winner, scalars, ids, matches)
 
 
 def _hash_of(scalar: pa.Scalar) -> tuple[int, int]:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..config import COUNTING_REPAIRS, Options
-from ..errors import ConfigError, SnapshotError
+from ..config import Options
+from ..errors import SnapshotError
 from ..kernel.attribute import Attribute, HingedAttribute, PaneWindow, SoloAttribute
 from ..kernel.clean import Cells
 from ..kernel.graph import Mode
@@ -108,10 +108,6 @@ class AttributeCleaners:
     """One cleaner for each RHS attribute with live rules, and another one for each with shadow rules."""
 
     def __init__(self, options: Options) -> None:
-        if options.repair not in COUNTING_REPAIRS:
-            raise ConfigError(
-                f"repair: {options.repair!r} is not there yet; choose one of {', '.join(COUNTING_REPAIRS)}"
-            )
         self._mode = Mode(basic=options.windowing == "basic", vote=options.repair == "vote")
         window = options.window
         self._window = PaneWindow(window.slide, window.size // window.slide) if window else PaneWindow(0, 1)

@@ -21,15 +21,48 @@ from ..rules.active import ActiveRule
 from .apply import Constants
 from .encode import decode, from_canonical, plain, render, take
 
+#: what a rule adds to the score of a candidate: its group has the right value `count` of `of` times
+TERM = pa.struct(
+    [
+        pa.field("rule", pa.string(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("of", pa.int64(), nullable=False),
+        pa.field("trust", pa.float64(), nullable=False),
+        pa.field("lift", pa.float64(), nullable=False),
+    ]
+)
+#: a value with its count
 CANDIDATE = pa.struct(
     [pa.field("value", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
 )
+#: with `repair: bayes` also the terms that its score is the sum of
+SCORED_CANDIDATE = pa.struct(
+    [
+        *CANDIDATE,
+        pa.field("score", pa.float64()),
+        pa.field("error", pa.float64()),
+        pa.field("likeness", pa.float64()),
+        pa.field("recurrence", pa.float64()),
+        pa.field("background", pa.float64()),
+        pa.field("rules", pa.list_(TERM)),
+    ]
+)
+#: with `repair: bayes`: the order of a tuple's repairs, how often such a cell is wrong, and who says so
+SEARCH_FIELDS = (
+    pa.field("step", pa.int64()),
+    pa.field("error_rate", pa.float64()),
+    pa.field("error_from", pa.string()),
+)
 
-_DECIDED_BY = pa.array(["count", "constant"])
+_DECIDED_BY = pa.array(["count", "constant", "probability"])
+_BY_PROBABILITY = 2
+_WHY = ("rules", "candidates", "confidence", "groups", "decided_by", "overruled")
 
 
-def audit_schema(id_type: pa.DataType) -> pa.Schema:
+def audit_schema(id_type: pa.DataType, repair: str) -> pa.Schema:
     """Return the schema of audit batches; values are rendered as text, whatever their attribute's type."""
+    is_searched = repair == "bayes"
     return pa.schema(
         [
             pa.field("id", id_type),
@@ -38,11 +71,12 @@ def audit_schema(id_type: pa.DataType) -> pa.Schema:
             pa.field("old_value", pa.string()),
             pa.field("new_value", pa.string(), nullable=False),
             pa.field("rules", pa.list_(pa.string()), nullable=False),
-            pa.field("candidates", pa.list_(CANDIDATE), nullable=False),
+            pa.field("candidates", pa.list_(SCORED_CANDIDATE if is_searched else CANDIDATE), nullable=False),
             pa.field("confidence", pa.float64(), nullable=False),
             pa.field("groups", pa.int64(), nullable=False),
             pa.field("decided_by", pa.string(), nullable=False),
             pa.field("overruled", pa.list_(pa.string()), nullable=False),
+            *(SEARCH_FIELDS if is_searched else ()),
             pa.field("version", pa.int64(), nullable=False),
             pa.field("applied", pa.bool_(), nullable=False),
         ]
@@ -106,7 +140,7 @@ def repaired_column(
     given = candidates != NONE
     counted_values = decode(values, candidates[given], type)
     why = _reasons(
-        _rule_lists(repairs.violated[:n_repairs], rules),
+        rule_lists(repairs.violated[:n_repairs], [active.id for active in rules]),
         _candidates(given.sum(axis=1), counted_values, pa.array(repairs.counts[:n_repairs][given])),
         confidence,
         repairs.groups[:n_repairs],
@@ -162,7 +196,7 @@ def decided_column(
     confidence[~by_constant] = counts.to_numpy()[best] / total[~by_constant]
     new, overruled = _with_constants(take(values, best), constants, rows, by_constant)
     why = _reasons(
-        _rule_lists(violated[rows], rules),
+        rule_lists(violated[rows], [active.id for active in rules]),
         _candidates(lengths, values, counts),
         confidence,
         groups,
@@ -182,16 +216,41 @@ def _reasons(
 ) -> pa.RecordBatch:
     """Return the columns of the audit that give the reasons for repairs."""
     decided_by = pa.DictionaryArray.from_arrays(by_constant.astype(np.int8), _DECIDED_BY)
-    return pa.RecordBatch.from_arrays(
-        [rules, candidates, pa.array(confidence), pa.array(groups), decided_by, overruled],
-        names=["rules", "candidates", "confidence", "groups", "decided_by", "overruled"],
-    )
+    columns = [rules, candidates, pa.array(confidence), pa.array(groups), decided_by, overruled]
+    return pa.RecordBatch.from_arrays(columns, names=list(_WHY))
+
+
+def probable_reasons(
+    rules: pa.Array,
+    candidates: pa.Array,
+    confidence: NDArray[np.float64],
+    groups: NDArray[np.intp],
+    step: NDArray[np.int32],
+    error_rate: NDArray[np.float64],
+    error_from: pa.Array,
+) -> pa.RecordBatch:
+    """Return the columns of the audit that give the reasons for the most probable reading."""
+    n = confidence.size
+    searched = {
+        "step": pa.array(step.astype(np.int64)),
+        "error_rate": pa.array(error_rate, mask=error_rate < 0.0),
+        "error_from": error_from,
+    }
+    overruled = pa.ListArray.from_arrays(_offsets(np.zeros(n, np.int64)), pa.array([], pa.string()))
+    decided_by = pa.DictionaryArray.from_arrays(np.full(n, _BY_PROBABILITY, np.int8), _DECIDED_BY)
+    columns = [rules, candidates, pa.array(confidence), pa.array(groups), decided_by, overruled]
+    return pa.RecordBatch.from_arrays([*columns, *searched.values()], names=[*_WHY, *searched])
 
 
 def _candidates(lengths: NDArray[np.int64], values: pa.Array, counts: pa.Array) -> pa.Array:
     """Return lists of candidates with their counts, each list of the given length."""
-    pairs = pa.StructArray.from_arrays([values, counts], names=["value", "count"])
-    return pa.ListArray.from_arrays(_offsets(lengths), pairs)
+    return candidate_lists(lengths, [values, counts])
+
+
+def candidate_lists(lengths: NDArray[np.int64], fields: Sequence[pa.Array]) -> pa.Array:
+    """Return lists of candidates, each of the given length, from the fields of all of them."""
+    names = [field.name for field in SCORED_CANDIDATE][: len(fields)]
+    return pa.ListArray.from_arrays(_offsets(lengths), pa.StructArray.from_arrays(fields, names=names))
 
 
 def replace_cells(batch: pa.RecordBatch, repaired: Sequence[RepairedColumn]) -> pa.RecordBatch:
@@ -276,7 +335,7 @@ def _render(array: pa.Array) -> pa.Array:
 def _audit_cells(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
     """Return the columns of the audit that are about the cells of an attribute."""
     candidates = column.why.column("candidates")
-    value, count = candidates.values.flatten()
+    value, *rest = candidates.values.flatten()
     return {
         "old_value": _render(take(old, column.rows)),
         "new_value": _render(column.new),
@@ -285,9 +344,79 @@ def _audit_cells(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
             for name, array in zip(column.why.schema.names, column.why.columns, strict=True)
         },
         "candidates": pa.ListArray.from_arrays(
-            candidates.offsets, pa.StructArray.from_arrays([_render(value), count], fields=list(CANDIDATE))
+            candidates.offsets,
+            pa.StructArray.from_arrays(
+                [_render(value), *rest], fields=list(SCORED_CANDIDATE)[: 1 + len(rest)]
+            ),
         ),
     }
+
+
+def constant_column(
+    attribute: str,
+    rules: Sequence[ActiveRule],
+    constants: Constants,
+    rows: NDArray[np.int64],
+    violated: NDArray[np.bool_],
+    position: int,
+    version: int,
+    *,
+    applied: bool,
+) -> RepairedColumn:
+    """Return the repairs of cells that constants decide, and which no group is asked about.
+
+    It is for `repair: bayes`. `violated` has by row and rule whether the rule is violated; the batch begins at
+    the position.
+    """
+    n = rows.size
+    winners = pa.concat_arrays([pa.repeat(constants.scalars[constants.winner[row]], 1) for row in rows])
+    overruled = pa.array([constants.overruled(row) for row in rows], pa.list_(pa.string()))
+    no_candidates = [winners[:0], *(pa.array([], field.type) for field in list(SCORED_CANDIDATE)[1:])]
+    why = _reasons(
+        rule_lists(violated, [active.id for active in rules]),
+        candidate_lists(np.zeros(n, np.int64), no_candidates),
+        np.ones(n),
+        np.zeros(n, np.int64),
+        np.ones(n, np.bool_),
+        overruled,
+    )
+    for field in SEARCH_FIELDS:
+        why = why.append_column(field, pa.nulls(n, field.type))
+    return RepairedColumn(attribute, version, applied, rows, rows + position, winners, why)
+
+
+def joined_columns(columns: Sequence[RepairedColumn]) -> RepairedColumn:
+    """Return repairs of one attribute in one batch together, in the order of their rows."""
+    if len(columns) == 1:
+        return columns[0]
+    first = columns[0]
+    rows = np.concatenate([column.rows for column in columns])
+    order = np.argsort(rows, kind="stable")
+    why = [
+        pa.concat_arrays([_plain_reasons(column.why.column(name)) for column in columns])
+        for name in first.why.schema.names
+    ]
+    return RepairedColumn(
+        first.attribute,
+        first.version,
+        first.applied,
+        rows[order],
+        np.concatenate([column.positions for column in columns])[order],
+        take(pa.concat_arrays([plain(column.new) for column in columns]), order),
+        take_rows(pa.RecordBatch.from_arrays(why, names=first.why.schema.names), order),
+    )
+
+
+def _plain_reasons(array: pa.Array) -> pa.Array:
+    """Return a column of reasons without dictionaries, also in the values of candidates."""
+    array = plain(array)
+    if pa.types.is_list(array.type) and pa.types.is_struct(array.type.value_type):
+        value, *rest = array.values.flatten()
+        names = [field.name for field in array.type.value_type]
+        return pa.ListArray.from_arrays(
+            array.offsets, pa.StructArray.from_arrays([plain(value), *rest], names=names)
+        )
+    return array
 
 
 def _with_constants(
@@ -313,11 +442,10 @@ def _offsets(lengths: NDArray[np.int64]) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
 
 
-def _rule_lists(violated: NDArray[np.bool_], rules: Sequence[ActiveRule]) -> pa.DictionaryArray:
-    """Return for each row the ids of the rules it violates, earlier rules first; each such list once."""
-    bits = np.ascontiguousarray(np.packbits(violated, axis=1))
+def rule_lists(has: NDArray[np.bool_], ids: Sequence[str]) -> pa.DictionaryArray:
+    """Return for each row the ids of the rules that it has, earlier rules first; each such list once."""
+    bits = np.ascontiguousarray(np.packbits(has, axis=1))
     keys = bits if bits.shape[1] == 1 else bits.view(f"V{bits.shape[1]}")
     _, first, which = np.unique(keys[:, 0], return_index=True, return_inverse=True)
-    ids = [active.id for active in rules]
-    lists = [list(compress(ids, row)) for row in violated[first]]
+    lists = [list(compress(ids, row)) for row in has[first]]
     return pa.DictionaryArray.from_arrays(which.astype(np.int32), pa.array(lists, pa.list_(pa.string())))

@@ -173,9 +173,7 @@ class BayesCleaner:
         )
         return DecidedBatch(repaired, by_rule, self._accepted(decided))
 
-    def _constants(
-        self, columns: BatchColumns, holds: dict[str, Mask]
-    ) -> FoundConstants:
+    def _constants(self, columns: BatchColumns, holds: dict[str, Mask]) -> FoundConstants:
         """Return by attribute what constants say of the batch."""
         found: FoundConstants = {}
         for name in dict.fromkeys(active.rule.rhs for active in self.active):
@@ -212,9 +210,7 @@ class BayesCleaner:
             panes,
         )
 
-    def _fixed(
-        self, name: str, constants: FoundConstants
-    ) -> Column | None:
+    def _fixed(self, name: str, constants: FoundConstants) -> Column | None:
         """Return the constants that decide the cells of an attribute, null where none does."""
         if name not in constants:
             return None
@@ -236,10 +232,11 @@ class BayesCleaner:
         for at in np.argsort(first, kind="stable"):
             numbers[at] = known.setdefault(texts[at], len(known))
         self.sources = list(known)
-        return numbers[names.indices.to_numpy()]
+        of_tuples: NDArray[np.int32] = numbers[names.indices.to_numpy()]
+        return of_tuples
 
     def _violated(self, decided: Decided, constants: FoundConstants) -> Mask:
-        """Return by rule and tuple whether a group or a constant of the rule is violated; count the latter."""
+        """Return by rule and tuple whether a group or a constant is violated, and count the latter."""
         violated = decided.violated
         for name, (_, broken, _) in constants.items():
             for r, mask in zip(self._on(name), broken, strict=True):
@@ -249,15 +246,12 @@ class BayesCleaner:
 
     def _on(self, attribute: str) -> list[int]:
         """Return the user's rules on an attribute."""
-        return [r for r, one in enumerate(self.model.rules) if one.rhs == attribute and one.active is not None]
+        return [
+            r for r, one in enumerate(self.model.rules) if one.rhs == attribute and one.active is not None
+        ]
 
     def _repaired(
-        self,
-        decided: Decided,
-        constants: FoundConstants,
-        violated: Mask,
-        position: int,
-        version: int,
+        self, decided: Decided, constants: FoundConstants, violated: Mask, position: int, version: int
     ) -> list[RepairedColumn]:
         """Return the changed cells by attribute, and apart from them those that are flagged.
 
@@ -265,10 +259,10 @@ class BayesCleaner:
         """
         repaired: list[RepairedColumn] = []
         for a, name in enumerate(self.model.attributes):
-            reported = np.ones(violated.shape[1], np.bool_)
+            reported: Mask = np.ones(violated.shape[1], np.bool_)
             if not self.applied:
                 shadow = [r for r in self._on(name) if self._is_shadow(r)]
-                reported = violated[shadow].any(axis=0)
+                reported = np.logical_or.reduce(violated[shadow], axis=0)
             of_attribute = (decided.attribute == a) & reported[decided.tuple]
             for verdict in (CHANGED, FLAGGED) if self.applied else (CHANGED,):
                 which = np.flatnonzero(of_attribute & (decided.verdict == verdict))
@@ -415,9 +409,7 @@ class BayesCleaners:
             try:
                 cleaner.load(by_applied[cleaner.applied].arrays)
             except (KeyError, ValueError, TypeError) as error:
-                raise SnapshotError(
-                    f"snapshot: {error}; give all that snapshot_parts() returned"
-                ) from None
+                raise SnapshotError(f"snapshot: {error}; give all that snapshot_parts() returned") from None
 
 
 def _seeded(column: Column, name: str) -> Column:

@@ -88,7 +88,7 @@ def canonical(column: Column) -> pa.Array:
 def from_canonical(values: pa.Array, type: pa.DataType) -> pa.Array:
     """Return canonical values, none of them null, as values of their type."""
     if _has_codes(type):
-        return _from_codes(values.to_numpy(), type)
+        return from_codes(values.to_numpy(), type)
     return _from_bytes(*_bytes(pa.concat_arrays([values])), type)
 
 
@@ -116,7 +116,7 @@ def _values(values: Values, which: NDArray[np.int32], type: pa.DataType) -> pa.A
     if _has_codes(type):
         codes = np.empty(which.size, np.int64)
         gather_codes(values, which, codes)
-        return _from_codes(codes, type)
+        return from_codes(codes, type)
     offsets = np.empty(which.size + 1, np.int64)
     gather_offsets(values, which, offsets)
     data = np.empty(int(offsets[-1]), np.uint8)
@@ -174,6 +174,11 @@ def _has_codes(type: pa.DataType) -> bool:
     return bool(pa.types.is_boolean(type) or pa.types.is_primitive(type))
 
 
+def is_text(type: pa.DataType) -> bool:
+    """Return whether the bytes of a type's values are their text in UTF-8."""
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
+
+
 def _is_view(type: pa.DataType) -> bool:
     return bool(pa.types.is_string_view(type) or pa.types.is_binary_view(type))
 
@@ -219,7 +224,8 @@ def _codes(array: pa.Array) -> NDArray[np.int64]:
     return raw.astype(np.int64)
 
 
-def _from_codes(codes: NDArray[np.int64], type: pa.DataType) -> pa.Array:
+def from_codes(codes: NDArray[np.int64], type: pa.DataType) -> pa.Array:
+    """Return the values of a type that have these codes."""
     n = codes.size
     if pa.types.is_boolean(type):
         return pa.array(codes.astype(np.bool_))

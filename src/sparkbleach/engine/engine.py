@@ -6,19 +6,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..config import Options, OptionValues, check_count, lane_options
+from ..kernel.attribute import Attribute
+from ..kernel.bayes.state import BayesState
 from ..kernel.saved import copied
 from ..rules.active import ActiveRules
 from ..rules.check import warn_of_twins
 from ..rules.rule import Rule, RuleLike, as_rule
 from ..rules.update import RuleUpdate
+from .acceptance import Acceptance
 from .apply import BatchColumns, apply_rules, evaluate_conditions
 from .attribute import AttributeCleaner, AttributeCleaners
 from .audit import RepairedColumn, audit_batch, audit_schema, in_schema_order, replace_cells
+from .bayes import BayesCleaner, BayesCleaners
 from .check import check_columns, check_same_schema, check_stream, check_trust
+from .encode import plain, render
 from .placement import Placement, Share
 from .snapshot import Snapshot, from_parts, pack, to_parts, unpack
 from .threads import Threads
@@ -93,13 +99,20 @@ class Engine:
         #: where the next tuple will be in the stream
         self.position = 0
         id_type = pa.int64() if self.id is None else self.schema.field(self.id).type
-        self.audit_schema = audit_schema(id_type)
+        self.audit_schema = audit_schema(id_type, options.repair)
+        #: what cleans attribute by attribute; nothing with `bayes`, which cleans all of them together
         self._cleaners = AttributeCleaners(options)
+        self._bayes: BayesCleaners | None = None
+        self._accepted: list[Acceptance] = []
         #: by id of an active rule: how many repairs it is answerable for
         self._repairs: dict[str, int] = {}
 
     def _begin(self) -> None:
         """Let all rules begin, with no groups."""
+        if self.options.repair == "bayes":
+            self._repairs = dict.fromkeys((active.id for active in self._rules), 0)
+            self._bayes = BayesCleaners(self._rules, self.options)
+            return
         for n, active in enumerate(self._rules):
             if self.share is not None:
                 self.share = self.share.with_rule(active.rule, self.rules[:n])
@@ -134,7 +147,10 @@ class Engine:
     @property
     def violations(self) -> dict[str, int]:
         """By active rule: how many tuples have violated it."""
-        found = {active.serial: n for cleaner in self._cleaners for active, n in cleaner.violations()}
+        if self._bayes is not None:
+            found = self._bayes.violations()
+        else:
+            found = {active.serial: n for cleaner in self._cleaners for active, n in cleaner.violations()}
         return {active.id: found[active.serial] for active in self._rules}
 
     @property
@@ -151,12 +167,15 @@ class Engine:
     @property
     def nbytes(self) -> int:
         """The size of the state in bytes."""
-        return sum(cleaner.state.nbytes() for cleaner in self._own_cleaners())
+        return sum(state.nbytes() for state in self._states())
 
     @property
     def super_cells(self) -> int:
-        """How many super cells the state has, those that the sweep has yet to drop included."""
-        return sum(cleaner.state.n_super_cells() for cleaner in self._own_cleaners())
+        """How many super cells the state has, those that the sweep has yet to drop included.
+
+        With `bayes`: pairs of a group and one of its values.
+        """
+        return sum(state.n_super_cells() for state in self._states())
 
     def process(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Clean the next tuples of the stream.
@@ -250,7 +269,12 @@ class Engine:
             share = share.with_rule(update.rule, self.rules)
         active = self._rules.apply(update)
         self.share = share
-        if update.rule is not None:
+        if self._bayes is not None:
+            self._bayes.change_rules(self._rules, update.promote)
+            self._repairs = {one.id: self._repairs.get(one.id, 0) for one in self._rules}
+            self._repairs[active.id] = 0  # what a shadow rule would have repaired was not repaired
+            self._repairs = {one.id: self._repairs[one.id] for one in self._rules}
+        elif update.rule is not None:
             self._cleaners.add(active, self.schema.field(active.rule.rhs).type, self.position)
             self._repairs[active.id] = 0
         elif update.delete is not None:
@@ -267,7 +291,10 @@ class Engine:
             SchemaError: If a column that is read is gone or of another type; the engine is as it was.
         """
         self._rules.adopt_schema(schema, self.position, self.options.trust)
-        self._cleaners.replace_rules(self._rules)
+        if self._bayes is not None:
+            self._bayes.change_rules(self._rules)
+        else:
+            self._cleaners.replace_rules(self._rules)
 
     def adopt_placement(self, placement: Placement) -> None:
         """Go on with another placement of the attributes that no active rule is about.
@@ -277,6 +304,11 @@ class Engine:
         if self.share is not None:
             kept = {rule.rhs for rule in self.rules}
             self.share = replace(self.share, placement=self.share.placement.changed(placement, kept))
+
+    def take_accepted(self) -> list[Acceptance]:
+        """Return the changes that were accepted as new truths since the last call, in stream order."""
+        taken, self._accepted = self._accepted, []
+        return taken
 
     def report(self) -> dict[str, Any]:
         """Return the position, the version, the counters and the size of the state, all fit for JSON."""
@@ -292,7 +324,7 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """Return all state as bytes, for `Engine.restore`."""
-        return pack(*self._parts([cleaner.state.save() for cleaner in self._cleaners]))
+        return pack(*self._parts([state.save() for state in self._saved_states()]))
 
     def snapshot_parts(self) -> tuple[bytes, list[NDArray[Any]]]:
         """Return all state in parts, for `Engine.restore_parts`: the engine may go on at once.
@@ -300,10 +332,15 @@ class Engine:
         Returns:
             A header in JSON, and arrays of plain records (no objects) that share nothing with the engine.
         """
-        cleaners = list(self._cleaners)
         return self._parts(
-            self._threads.map(lambda one: [copied(array) for array in one.state.save()], cleaners)
+            self._threads.map(lambda one: [copied(array) for array in one.save()], self._saved_states())
         )
+
+    def _saved_states(self) -> list[Attribute | BayesCleaner]:
+        """Return what a snapshot is made of."""
+        if self._bayes is not None:
+            return list(self._bayes)
+        return [cleaner.state for cleaner in self._cleaners]
 
     @classmethod
     def restore(cls, data: bytes, *, threads: int = 1) -> Engine:
@@ -335,6 +372,10 @@ class Engine:
         engine._set_options(saved.rules, saved.options, threads, saved.share)
         engine.position = saved.position
         engine._repairs = dict(saved.repairs)
+        if saved.options.repair == "bayes":
+            engine._bayes = BayesCleaners(saved.rules, saved.options)
+            engine._bayes.load(saved.attributes)
+            return engine
         cleaners = engine._cleaners
         states = engine._threads.map(lambda one: cleaners.load_state(one, saved.position), saved.attributes)
         for one, state in zip(saved.attributes, states, strict=True):
@@ -346,6 +387,8 @@ class Engine:
         self._threads.close()
 
     def _decide(self, batches: Sequence[pa.RecordBatch]) -> list[list[RepairedColumn]]:
+        if self._bayes is not None:
+            return [self._read(self._bayes, batch) for batch in batches]
         # Those with many rules take longest: first, so that no thread waits for them at the end.
         cleaners = sorted(self._own_cleaners(), key=lambda cleaner: -len(cleaner.rules))
         own = self._own_attributes()
@@ -380,6 +423,40 @@ class Engine:
             for n in range(len(batches))
         ]
 
+    def _read(self, cleaners: BayesCleaners, batch: pa.RecordBatch) -> list[RepairedColumn]:
+        """Decide on a batch by the most probable reading of each tuple."""
+        n = batch.num_rows
+        slide = self.options.window.slide if self.options.window else 0
+        panes = (self.position + np.arange(n)) // slide if slide else np.zeros(n, np.int64)
+        decided = cleaners.decide(self._rules, batch, panes, self.position, self.version, self._threads)
+        for id, count in decided.by_rule.items():
+            if id in self._repairs:
+                self._repairs[id] += count
+        for change in decided.accepted:
+            keys = {
+                name: render(plain(batch.column(name).slice(change.row, 1)))[0].as_py()
+                for name in change.rule.rule.lhs
+            }
+            self._accepted.append(
+                Acceptance(
+                    change.rule.id,
+                    keys,
+                    change.rule.rule.rhs,
+                    change.old,
+                    change.new,
+                    self.position + change.row,
+                    change.confirmations,
+                )
+            )
+        self.position += n
+        return in_schema_order(decided.repaired, self.schema.names)
+
+    def _states(self) -> list[Attribute | BayesState]:
+        """Return the states that are in use here."""
+        if self._bayes is not None:
+            return [cleaner.state for cleaner in self._bayes]
+        return [cleaner.state for cleaner in self._own_cleaners()]
+
     def _parts(self, states: list[list[NDArray[Any]]]) -> tuple[bytes, list[NDArray[Any]]]:
         return to_parts(
             Snapshot(
@@ -387,7 +464,7 @@ class Engine:
                 options=self.options,
                 position=self.position,
                 repairs=self._repairs,
-                attributes=self._cleaners.save(states),
+                attributes=(self._bayes or self._cleaners).save(states),
                 share=self.share,
             )
         )

@@ -1,4 +1,4 @@
-"""What `repair: bayes` looks at: the attributes that rules mention, and the rules in use, implied ones included."""
+"""What `repair: bayes` looks at: the attributes that rules mention, and the rules in use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def make_model(
         unconditional = [
             one.lhs
             for one, active in zip(list(used), rules, strict=True)
-            if active.rule.when is None and not active.rule.tableau and not active.rule.is_shadow
+            if active.rule.when is None and not active.rule.tableau
         ]
         used += [ModelRule(lhs, name, None) for lhs in dict.fromkeys(unconditional) for name in free]
     mentioned = {name for one in used for name in (*one.lhs, one.rhs)}

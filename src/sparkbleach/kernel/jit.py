@@ -40,6 +40,8 @@ def _kernel_stamp(kernel: Traversable) -> str:
         if source.name.endswith(".py"):
             content = source.read_bytes()
             digest.update(f"{source.name} {len(content)} ".encode() + content)
+        elif source.name == "bayes":
+            digest.update(f"{source.name} {_kernel_stamp(source)} ".encode())
     return digest.hexdigest()
 
 

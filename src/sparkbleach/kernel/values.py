@@ -132,7 +132,8 @@ def _arena_write(arena: U8, at: int, n: int) -> None:
 
 
 @jit
-def _arena_take(values: Values, length: int) -> int:
+def arena_take(values: Values, length: int) -> int:
+    """Return where in the arena there is room for a number of bytes."""
     size_class, size = _size_class(length)
     at = values.arena_free[size_class]
     if at == NONE:
@@ -170,11 +171,12 @@ def value_of(values: Values, column: Column, i: int) -> int:
         if is_value(values, v, column, i):
             return v
         v = i64(values.records[v]["next"])
-    return _value_new(values, column, i)
+    return value_new(values, column, i)
 
 
 @jit
-def _value_new(values: Values, column: Column, i: int) -> int:
+def value_new(values: Values, column: Column, i: int) -> int:
+    """Return the number of a new value, the one in row `i`."""
     records = values.records
     v = pool_take(values.pool, records)
     records[v]["hash"] = column.lo[i]
@@ -187,7 +189,7 @@ def _value_new(values: Values, column: Column, i: int) -> int:
         j = column.value_index[i] if column.value_index.size else i
         source = column.offsets[j]
         length = column.offsets[j + 1] - source
-        at = _arena_take(values, length)
+        at = arena_take(values, length)
         for b in range(length):
             values.arena[at + b] = column.data[source + b]
         records[v]["code"] = _prefix(column.data, source, length)

@@ -64,7 +64,9 @@ class DistributedEngine:
             name: [stage.make() for _ in range(stage.workers)] for name, stage in self.stages.items()
         }
         self._tally = Tally()
-        self._audit_schema = audit_schema(pa.int64() if id is None else schema.field(id).type)
+        self._audit_schema = audit_schema(
+            pa.int64() if id is None else schema.field(id).type, self.options.repair
+        )
 
     @property
     def position(self) -> int:

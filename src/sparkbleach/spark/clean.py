@@ -214,7 +214,7 @@ def _output_schema(schema: StructType, plan: Plan) -> StructType:
                 schema[plan.id].dataType if field.name == "id" else spark_type(field.type),
                 field.nullable,
             )
-            for field in audit_schema(pa.int64())
+            for field in audit_schema(pa.int64(), plan.options.repair)
         ]
         fields.append(StructField(REPAIRS, ArrayType(StructType(repair))))
     if plan.quarantine:

@@ -25,7 +25,7 @@ def egress(plan: Plan) -> ArrowFunction:
     It gets the rows of all lanes for a blob.
     """
     id_type = plan.schema.field(plan.id).type
-    repairs_type = pa.list_(pa.struct(list(audit_schema(id_type))))
+    repairs_type = pa.list_(pa.struct(list(audit_schema(id_type, plan.options.repair))))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: dict[int, list[LaneRow]] = {}  # by number of the blob: what lanes have sent so far
@@ -73,7 +73,7 @@ def _clean_rows(plan: Plan, repairs_type: pa.DataType, rows: list[LaneRow]) -> p
     names = list(plan.schema.names)
     if plan.audit:
         names.append(REPAIRS)
-        schema = audit_schema(plan.schema.field(plan.id).type)
+        schema = audit_schema(plan.schema.field(plan.id).type, plan.options.repair)
         of_row, audit = audit_batch(repaired, batch, columns[plan.id], schema)
         offsets = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=n))]).astype(np.int32)
         structs = pa.StructArray.from_arrays(audit.columns, fields=list(schema))

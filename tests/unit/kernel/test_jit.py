@@ -161,11 +161,10 @@ class TestCache:
 
     def test_any_change_changes_the_stamp(self, tmp_path: Path) -> None:
         """A changed, new or missing kernel file gives another stamp, whichever it is; a copy the same."""
-        for path in KERNEL.glob("*.py"):
-            shutil.copy(path, tmp_path / path.name)
+        shutil.copytree(KERNEL, tmp_path, dirs_exist_ok=True)
         stamps = [jit._kernel_stamp(tmp_path)]
         assert stamps == [jit._STAMP]
-        for path in sorted(tmp_path.glob("*.py")):
+        for path in sorted(tmp_path.rglob("*.py")):
             with path.open("a") as file:
                 file.write("\n")
             stamps.append(jit._kernel_stamp(tmp_path))

@@ -43,16 +43,12 @@ def drop_attribute(store: Store, a: int, n_values: int) -> None:
 
 
 def renumbered(
-    store: Store,
-    before: Layout,
-    after: Layout,
-    rule_from: Sequence[int],
-    attribute_from: Sequence[int],
+    store: Store, before: Layout, after: Layout, rule_from: Sequence[int], attribute_from: Sequence[int]
 ) -> Store:
     """Return a store with other numbers for its rules and attributes; the old one must not be used any more.
 
-    `rule_from` and `attribute_from` have by new number the old one, -1 for what is new. What has no new number
-    is dropped already.
+    `rule_from` and `attribute_from` have by new number the old one, -1 for what is new. What has no new
+    number is dropped already.
     """
     n_slots = int(np.diff(after.on_first).max(initial=1))
     n_places = after.lhs.shape[1]
@@ -79,9 +75,7 @@ def renumbered(
     )
 
 
-def _running(
-    old: Running, new: Running, rule_from: Sequence[int], attribute_from: Sequence[int]
-) -> Running:
+def _running(old: Running, new: Running, rule_from: Sequence[int], attribute_from: Sequence[int]) -> Running:
     return Running(
         trust_sum=_carried(old.trust_sum, new.trust_sum, rule_from, 0),
         trust_n=_carried(old.trust_n, new.trust_n, rule_from, 0),
@@ -102,9 +96,7 @@ def _inverse(source: Sequence[int], n_before: int) -> NDArray[np.int32]:
     return to
 
 
-def _carried(
-    old: NDArray[Any], new: NDArray[Any], source: Sequence[int], axis: int
-) -> NDArray[Any]:
+def _carried(old: NDArray[Any], new: NDArray[Any], source: Sequence[int], axis: int) -> NDArray[Any]:
     """Return `new` with the numbers of `old` for all that has an old number."""
     for at, before in enumerate(source):
         if before >= 0:

@@ -17,7 +17,7 @@ from ..values import value_less
 from .groups import level_find
 from .layout import Layout
 from .store import SIDE, TOP, Store
-from .votes import Sources, vote_score
+from .votes import Sources, has_vote, vote_score
 
 PRIOR_ERROR = 0.05  #: the error rate before anything is seen …
 PRIOR_CELLS = 20.0  #: … as if from this many cells
@@ -210,11 +210,14 @@ def listen(
     said[row]["group"] = NONE
     side = store.state[SIDE]
     group = store.groups[g]
+    with_votes = sources.accuracy.size > 0 and layout.is_user[r]
     own_count = i64(0)
     if own != NONE:
         own_count = i64(store.cells[own]["total"][side])
-        if own_count == 0:
+        # It is gone if a change was accepted since.
+        if own_count == 0 or (with_votes and not has_vote(store, own, source)):
             own = NONE
+            own_count = i64(0)
     n = i64(group["n"][side]) - (own != NONE)
     if n == 0:
         return
@@ -234,7 +237,6 @@ def listen(
     most = i64(store.cells[best]["total"][side]) - (best == own)
     error = parameters.error[layout.rhs[r]]
 
-    with_votes = sources.accuracy.size > 0 and layout.is_user[r]
     weight = 0.0
     if with_votes:
         top, total = _sum_of_votes(store, sources, g, own, source, n_values)

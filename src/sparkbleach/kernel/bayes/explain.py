@@ -208,7 +208,7 @@ def _prior_terms(
         return log(1.0 - room.error[a]), 0.0, i64(0), 0.0
     like = likeness(store, room.texts, observed, v)
     alike = parameters.bonus[a, like]
-    if recurrence > alike:
+    if recurrence > alike + _TIE:
         alike = recurrence
         like = NONE
     return log(room.error[a]), alike, like, log(background(store, a, v, observed))

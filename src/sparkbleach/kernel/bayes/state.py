@@ -140,10 +140,10 @@ class BayesState:
 
     def _start(self, pane: int) -> int:
         """Return the first pane of the horizon, seen from a pane."""
-        return pane - self.settings.horizon + 1 if self.settings.horizon else -(1 << 60)
+        return max(0, pane - self.settings.horizon + 1) if self.settings.horizon else 0
 
     def _window_start(self, pane: int) -> int:
-        return pane - self.settings.n_panes + 1 if self.settings.n_panes else -(1 << 60)
+        return max(0, pane - self.settings.n_panes + 1) if self.settings.n_panes else 0
 
     # -------------------------------------------------------------------------------------- tuples
 
@@ -239,7 +239,9 @@ class BayesState:
         store, settings = self.store, self.settings
         reserve_store(store, n, with_votes=settings.with_sources)
         n_accepting = int(np.count_nonzero(self.layout.accept_after))
-        accepted = Accepted(*(np.empty(n * n_accepting, np.int32) for _ in range(4)), np.zeros(1, np.int64))
+        accepted = Accepted._make(
+            [*(np.empty(n * n_accepting, np.int32) for _ in range(4)), np.zeros(1, np.int64)]
+        )
         room = self._room(0)
         count_tuples(
             store,
@@ -274,7 +276,7 @@ class BayesState:
         if accepted.n[0]:
             n_accepted = int(accepted.n[0])
             rows = [array[:n_accepted] for array in accepted[:4]]
-            parts.append(_nothing_decided(self.layout)._replace(accepted=Accepted(*rows, accepted.n)))
+            parts.append(_nothing_decided(self.layout)._replace(accepted=Accepted._make([*rows, accepted.n])))
         if store.state[N_TUPLES] >= store.state[DUE]:
             store.state[DUE] = store.state[N_TUPLES] + _REFRESH_TUPLES
             self._refresh()
@@ -332,7 +334,7 @@ class BayesState:
         verdicts = np.zeros(n, np.uint8)
         judge(self.layout, self.parameters, tuples, changes, n, self.settings.repair_left, verdicts)
         which = np.flatnonzero(verdicts != UNREPORTED)
-        reported = Reasons(*(array[changes.move[which]] for array in reasons))
+        reported = Reasons._make(array[changes.move[which]] for array in reasons)
         return Decided(
             changes.tuple[which],
             changes.attribute[which],
@@ -384,7 +386,8 @@ class BayesState:
         prepare(store, self.layout, self.parameters, with_sources=True)
         groups = store.groups[: pool_used(store.group_pool)]
         rule = groups["rule"]
-        is_trusted = self.layout.is_user & (self.parameters.trust > 0.5)
+        # One more, for the slots without a group.
+        is_trusted = np.append(self.layout.is_user & (self.parameters.trust > 0.5), False)
         found = np.flatnonzero((rule != NONE) & is_trusted[rule] & (groups["n"][:, side] >= 2))
         order = np.lexsort((groups["born"][found], rule[found]))[:_TRUST_GROUPS]
         chosen = found[order].astype(np.int64)
@@ -503,13 +506,16 @@ class BayesState:
         Raises:
             ValueError: If they are not arrays of such a state.
         """
-        template = (self.store, self.sources, self.parameters)
-        expected = [(array.dtype, array.ndim) for array in arrays_of(template)]
+        expected = [
+            (array.dtype, array.ndim) for array in arrays_of((self.store, self.sources, self.parameters))
+        ]
         if [(array.dtype, array.ndim) for array in arrays[1:]] != expected:
             raise ValueError("these are not the arrays of such a state")
         self.pane, self.pane_tuples, self.pane_length = map(int, arrays[0])
         rest = iter(arrays[1:])
-        self.store, self.sources, self.parameters = (_filled(part, rest) for part in template)
+        self.store = _filled(self.store, rest)
+        self.sources = _filled(self.sources, rest)
+        self.parameters = _filled(self.parameters, rest)
         self._end_sweep()
 
     def with_rules(
@@ -604,34 +610,47 @@ def _filled(template: Nested, arrays: Any) -> Nested:
 
 
 def _none_accepted() -> Accepted:
-    return Accepted(*(np.zeros(0, np.int32) for _ in range(4)), np.zeros(1, np.int64))
+    return Accepted._make([*(np.zeros(0, np.int32) for _ in range(4)), np.zeros(1, np.int64)])
 
 
 def _joined(parts: Sequence[Decided], layout: Layout, tuples: Tuples) -> Decided:
     """Put what was decided in the blocks of a batch together."""
     if not parts:
         parts = [_nothing_decided(layout)]
-    arrays = [np.concatenate(column) for column in zip(*(part[:6] for part in parts), strict=True)]
-    reasons = Reasons(
-        *(np.concatenate(column) for column in zip(*(part.reasons for part in parts), strict=True))
+    accepted = Accepted._make(
+        [
+            *(np.concatenate(arrays) for arrays in zip(*(part.accepted[:4] for part in parts), strict=True)),
+            np.array([sum(int(part.accepted.n[0]) for part in parts)]),
+        ]
     )
-    keys = np.concatenate([part.keys for part in parts])
-    accepted = Accepted(
-        *(np.concatenate(column) for column in zip(*(part.accepted[:4] for part in parts), strict=True)),
-        np.array([sum(int(part.accepted.n[0]) for part in parts)]),
+    return Decided(
+        np.concatenate([part.tuple for part in parts]),
+        np.concatenate([part.attribute for part in parts]),
+        np.concatenate([part.value for part in parts]),
+        np.concatenate([part.gain for part in parts]),
+        np.concatenate([part.step for part in parts]),
+        np.concatenate([part.verdict for part in parts]),
+        Reasons._make(
+            np.concatenate(arrays) for arrays in zip(*(part.reasons for part in parts), strict=True)
+        ),
+        np.concatenate([part.keys for part in parts]),
+        tuples.violated,
+        accepted,
     )
-    return Decided(*arrays, reasons, keys, tuples.violated, accepted)
 
 
 def _nothing_decided(layout: Layout) -> Decided:
-    n_places = layout.lhs.shape[1]
+    reasons = new_reasons(0, layout.rhs.size, _n_terms(layout))
+    none: NDArray[np.int32] = np.zeros(0, np.int32)
     return Decided(
-        *(np.zeros(0, np.int32) for _ in range(3)),
+        none,
+        none,
+        none,
         np.zeros(0),
-        np.zeros(0, np.int32),
+        none,
         np.zeros(0, np.uint8),
-        reasons := new_reasons(0, layout.rhs.size, _n_terms(layout)),
-        np.zeros((*reasons.group.shape, n_places), np.int32),
+        reasons,
+        np.zeros((*reasons.group.shape, layout.lhs.shape[1]), np.int32),
         np.zeros((layout.rhs.size, 0), np.bool_),
         _none_accepted(),
     )

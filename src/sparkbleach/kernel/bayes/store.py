@@ -1,11 +1,12 @@
 """What was counted: values, groups and the cells in them, all as they arrived.
 
 A *cell* here is a group with one of its values, and how often it came. Each cell also hangs in *reverse
-groups*, one for each place on its rule's left side: the cells that agree in all but that place. They say which
-left values go with a right value.
+groups*, one for each place on its rule's left side: the cells that agree in all but that place. They say
+which left values go with a right value.
 
-Counts have two *sides*. One is the horizon as it is: the panes whose cells count. The other one is the horizon
-after the next slide; it means something for what the sweep has been at (expire.py). A slide exchanges them.
+Counts have two *sides*. One is the horizon as it is: the panes whose cells count. The other one is the
+horizon after the next slide; it means something for what the sweep has been at (expire.py). A slide
+exchanges them.
 """
 
 from __future__ import annotations

@@ -124,6 +124,13 @@ def _vote_find(store: Store, x: int, source: int) -> int:
     return NONE
 
 
+@inline
+def has_vote(store: Store, x: int, source: int) -> bool:
+    """Return whether a source has voted for the value of a cell."""
+    vote = _vote_find(store, x, source)
+    return vote != NONE and store.votes[vote]["total"][store.state[SIDE]] > 0
+
+
 @jit
 def _vote_of(store: Store, x: int, source: int, pane: int) -> int:
     vote = _vote_find(store, x, source)
