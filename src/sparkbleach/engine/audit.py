@@ -365,8 +365,8 @@ def constant_column(
 ) -> RepairedColumn:
     """Return the repairs of cells that constants decide, and which no group is asked about.
 
-    It is for `repair: bayes`. `violated` has by row and rule whether the rule is violated; the batch begins at
-    the position.
+    It is for `repair: bayes`. `violated` has by row and rule whether the rule is violated; the batch begins
+    at the position.
     """
     n = rows.size
     winners = pa.concat_arrays([pa.repeat(constants.scalars[constants.winner[row]], 1) for row in rows])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..jit import i64, inline, jit
 from ..table import NONE, Records
 from ..values import value_less
+from .gamma import in_nats, log_factorial, log_gamma
 from .groups import level_find
 from .layout import Layout
 from .store import SIDE, TOP, Store
@@ -55,19 +56,6 @@ SAID = np.dtype(
     ],
     align=True,
 )
-
-
-@jit
-def log_gamma(x: float) -> float:
-    """Return ln Γ(x) for x > 0: Stirling's series, from 8 on."""
-    product = 1.0
-    while x < 8.0:
-        product *= x
-        x += 1.0
-    inverse = 1.0 / x
-    square = inverse * inverse
-    series = inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square / 1260.0))
-    return (x - 0.5) * log(x) - x + 0.9189385332046727 + series - log(product)
 
 
 @inline
@@ -119,7 +107,7 @@ def _against_background(n: int, most: int, error: float, mode_background: float)
 
 
 @inline
-def _against_any(n: int, most: int, n_values: int, log_factorials: float, error: float) -> float:
+def _against_any(n: int, most: int, n_values: int, log_factorials: int, error: float) -> float:
     """Return the evidence for one true value against "any distribution"."""
     beta = 1.0 / error - 1.0
     return (
@@ -129,7 +117,7 @@ def _against_any(n: int, most: int, n_values: int, log_factorials: float, error:
         + log(beta)
         - (n - most) * log(n_values)
         - log(n_values + 1.0)
-        - (log_gamma(n_values + 1.0) - log_gamma(n_values + 1.0 + n) + log_factorials)
+        - (log_gamma(n_values + 1.0) - log_gamma(n_values + 1.0 + n) + in_nats(log_factorials))
     )
 
 
@@ -141,7 +129,7 @@ def _evidence(
     n: int,
     most: int,
     n_values: int,
-    log_factorials: float,
+    log_factorials: int,
     mode: int,
     error: float,
 ) -> float:
@@ -167,7 +155,7 @@ def group_trust(store: Store, layout: Layout, parameters: Parameters, r: int, g:
         i64(group["n"][side]),
         i64(best["total"][side]),
         i64(group["n_values"][side]),
-        group["log_factorials"][side],
+        i64(group["log_factorials"][side]),
         i64(best["value"]),
         parameters.error[layout.rhs[r]],
     )
@@ -222,7 +210,9 @@ def listen(
     if n == 0:
         return
     n_values = i64(group["n_values"][side]) - (own_count == 1)
-    log_factorials = group["log_factorials"][side] - (log(own_count) if own_count > 1 else 0.0)
+    log_factorials = i64(group["log_factorials"][side])
+    if own_count > 1:
+        log_factorials -= log_factorial(own_count) - log_factorial(own_count - 1)
     # The most frequent one: the best of the others, or the own one, less one.
     best = i64(group["top"][side * TOP])
     if best == own:

@@ -12,7 +12,7 @@ from ..jit import entry, i64, jit
 from ..panes import forget_panes_before, window_count
 from ..table import NONE, pool_give, table_remove
 from ..values import value_release
-from .evidence import log_gamma
+from .gamma import log_factorial
 from .groups import (
     cell_free,
     change_level,
@@ -61,7 +61,7 @@ def _sweep_group(store: Store, g: int, start: int, next_start: int) -> None:
     group["n"][other] = 0
     group["n_values"][other] = 0
     group["contradicts"][other] = 0
-    group["log_factorials"][other] = 0.0
+    group["log_factorials"][other] = 0
     for k in range(TOP):
         group["top"][other * TOP + k] = NONE
     counted = Counted(store.cells, store.panes, store.pane_pool)
@@ -81,7 +81,7 @@ def _sweep_group(store: Store, g: int, start: int, next_start: int) -> None:
             if total > 0:
                 group["n"][other] += total
                 group["n_values"][other] += 1
-                group["log_factorials"][other] += log_gamma(total + 1.0)
+                group["log_factorials"][other] += log_factorial(total)
                 if group["has_levels"]:
                     change_level(store, g, total, other, i64(1))
                 raise_in_group(store, g, x, other)

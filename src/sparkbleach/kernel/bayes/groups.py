@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import log
-
 import numpy as np
 
 from ..hashing import mix64
@@ -11,6 +9,7 @@ from ..jit import i64, inline, jit
 from ..panes import add_cells, cell_add, forget_panes
 from ..table import NONE, pool_give, pool_take, table_first, table_insert, table_remove
 from ..values import value_less, value_release
+from .gamma import log_factorial
 from .layout import Layout
 from .store import CARRY, N_TUPLES, REVERSE_TOP, SIDE, SWEEP, SWEEPING, TOP, Counted, Store
 
@@ -85,7 +84,7 @@ def group_new(store: Store, layout: Layout, rule: int, left: np.ndarray) -> int:
     group["lead"] = 0
     group["has_levels"] = 0
     for side in range(2):
-        group["log_factorials"][side] = 0.0
+        group["log_factorials"][side] = 0
         group["n"][side] = 0
         group["n_values"][side] = 0
         group["contradicts"][side] = 0
@@ -363,7 +362,7 @@ def add_to_group(store: Store, layout: Layout, g: int, x: int, side: int) -> Non
     if count == 1:
         group["n_values"][side] += 1
     else:
-        group["log_factorials"][side] += log(count)
+        group["log_factorials"][side] += log_factorial(count) - log_factorial(count - 1)
     if group["has_levels"]:
         change_level(store, g, count - 1, side, i64(-1))
         change_level(store, g, count, side, i64(1))
@@ -429,7 +428,7 @@ def take_from_sums(store: Store, g: int, side: int) -> None:
     group["n"][side] = 0
     group["n_values"][side] = 0
     group["contradicts"][side] = 0
-    group["log_factorials"][side] = 0.0
+    group["log_factorials"][side] = 0
     for k in range(TOP):
         group["top"][side * TOP + k] = NONE
 
@@ -480,10 +479,7 @@ def _begin_side(store: Store, layout: Layout, g: int, x: int, count: int, side: 
     store.cells[x]["total"][side] = count
     group["n"][side] = count
     group["n_values"][side] = 1
-    sum = 0.0
-    for c in range(2, count + 1):
-        sum += log(c)
-    group["log_factorials"][side] = sum
+    group["log_factorials"][side] = log_factorial(count)
     group["top"][side * TOP] = x
     give_to_sums(store, g, side)
     for j in range(layout.n_lhs[group["rule"]]):

@@ -28,7 +28,7 @@ GROUP = np.dtype(
         ("hash", np.uint64),  # of rule and left values
         ("last_pane", np.int64),  # of the newest cell
         ("other_pane", np.int64),  # of the newest cell with another value than `last`
-        ("log_factorials", np.float64, (2,)),  # by side: sum of ln(count!) over its cells
+        ("log_factorials", np.int64, (2,)),  # by side: sum over its cells, in units of gamma.py
         ("trust", np.float64),  # of an implied rule in this group; negative if not yet known
         ("born", np.int64),  # how many tuples were counted before its first cell
         ("next", np.int32),  # in the table or the pool
