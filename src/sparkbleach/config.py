@@ -9,6 +9,9 @@ from .errors import ConfigError
 WINDOWINGS = ("bleach", "basic")
 #: the repair algorithms of kernel/repair.py
 REPAIR_ALGORITHMS = ("class", "vote")
+#: how long Bleach windowing keeps a count, if nothing is said
+DEFAULT_REMEMBER = "4 windows"
+_REMEMBERED_WINDOWS = 4
 
 
 def check_count(option: str, count: int) -> int:
@@ -53,6 +56,23 @@ def check_window(window: Window | None) -> Window | None:
     if window is not None and not isinstance(window, Window):
         raise ConfigError(f"window: {window!r} is not a window; write Window.tuples(1000, slide=500) or None")
     return window
+
+
+def remember_panes(remember: int | str | None, window: Window | None) -> int | None:
+    """Return for how many panes Bleach windowing keeps a count; None for ever."""
+    if remember is None or window is None:
+        return None
+    if remember == DEFAULT_REMEMBER:
+        return _REMEMBERED_WINDOWS * (window.size // window.slide)
+    if isinstance(remember, str):
+        raise ConfigError(f"remember: {remember!r} must be a positive integer, or None for ever")
+    check_count("remember", remember)
+    if remember % window.slide or remember < window.size:
+        raise ConfigError(
+            f"remember: {remember} must be a multiple of the window's slide {window.slide}, "
+            f"and at least its size {window.size}"
+        )
+    return remember // window.slide
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:

@@ -44,6 +44,7 @@ class SuperCell:
     """The cells with one value that lie in exactly one set of groups: counts, no tuple ids."""
 
     window: Counter[int] = field(default_factory=Counter)  # pane -> cells
+    newest: int = 0  # the pane of its newest cell
     cumulative: int | None = None  # only while in the graph
 
     @property
@@ -83,19 +84,21 @@ class NaiveAttribute:
         """Basic: window counts; Bleach: cumulative counts."""
         return cell.window_count if self.windowing == "basic" else (cell.cumulative or 0)
 
-    def slide(self, first_pane: int) -> None:
+    def slide(self, first_pane: int, first_remembered: int | None) -> None:
         """Steps 1 to 4 of a slide."""
         for cell in self.super_cells.values():
             for pane in [p for p in cell.window if p < first_pane]:
                 del cell.window[pane]
-        alive = {g for (groups, _), cell in self.super_cells.items() if cell.window_count for g in groups}
-        everything = {g for groups, _ in self.super_cells for g in groups}
-        self.remove_groups(everything - alive)
         if self.windowing == "basic":
-            self.super_cells = {k: c for k, c in self.super_cells.items() if c.window_count}
+            first_remembered = first_pane
+        if first_remembered is not None:
+            self.super_cells = {k: c for k, c in self.super_cells.items() if c.newest >= first_remembered}
+        alive = {g for (groups, _), cell in self.super_cells.items() if cell.window_count for g in groups}
+        everything = {g for groups, _ in self.super_cells for g in groups} | self.graph
+        self.remove_groups(everything - alive)
 
     def remove_groups(self, removed: set[Group]) -> None:
-        """Steps 2 and 3: from the history and from the graph."""
+        """Steps 3 and 4: from the history and from the graph."""
         self.graph -= removed
         kept: dict[Key, SuperCell] = {}
         for (groups, value), cell in self.super_cells.items():
@@ -104,6 +107,7 @@ class NaiveAttribute:
                 continue
             same = kept.setdefault((left, value), SuperCell())
             same.window.update(cell.window)
+            same.newest = max(same.newest, cell.newest)
             if left & self.graph:
                 same.cumulative = (same.cumulative or 0) + (cell.cumulative or 0)
         self.super_cells = {
@@ -127,6 +131,7 @@ class NaiveAttribute:
         """Let a cell join its super cell."""
         cell = self.super_cells.setdefault((groups, value), SuperCell())
         cell.window[pane] += 1
+        cell.newest = pane
         if groups & self.graph:
             cell.cumulative = (cell.cumulative or 0) + 1
 
@@ -162,9 +167,11 @@ class Reference:
         window: tuple[int, int] | None,
         windowing: str = "bleach",
         repair: str = "class",
+        remember: int | None = None,
     ) -> None:
         self.attribute_order = list(attributes)
         self.window = window
+        self.remember = remember
         self.windowing = windowing
         self.repair = repair
         self.position = 0
@@ -195,7 +202,7 @@ class Reference:
         self.version += 1
 
     def delete_rule(self, id: str) -> None:
-        """All groups of the rule are removed exactly as in steps 2 and 3 of a slide, in both states."""
+        """All groups of the rule are removed exactly as in steps 3 and 4 of a slide, in both states."""
         incarnation, rule = self.rules.pop(id)
         for states in (self.states, self.shadow_states):
             if rule.rhs in states:
@@ -234,8 +241,9 @@ class Reference:
             size, slide = self.window
             pane = position // slide
             if position % slide == 0:
+                remembered = None if self.remember is None else pane - self.remember // slide + 1
                 for state in (*self.states.values(), *self.shadow_states.values()):
-                    state.slide(pane - size // slide + 1)
+                    state.slide(pane - size // slide + 1, remembered)
         clean = dict(t)
         repairs = []
         for attribute in self.attribute_order:

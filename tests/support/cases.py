@@ -83,6 +83,7 @@ class Case:
     windowing: str
     repair: str
     steps: list[Any]  # ("tuples", [...]), ("add", rules), ("delete", which), ("promote", which), ("restore",)
+    remember: int | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -148,6 +149,7 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
     first = [draw(rules(f"r{i}", types)) for i in range(draw(st.integers(1, 4)))]
     slide = draw(st.integers(1, 7))
     window = draw(st.one_of(st.none(), st.just((slide * draw(st.integers(1, 4)), slide))))
+    remember = draw(st.one_of(st.none(), st.integers(0, 6))) if window else None
     steps: list[Any] = []
     n_tuples = 0
     for i in range(draw(st.integers(1, 8))):
@@ -172,6 +174,7 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
         draw(st.sampled_from(["bleach", "basic"])),
         draw(st.sampled_from(["class", "vote"])),
         steps,
+        remember=None if window is None or remember is None else window[0] + remember * slide,
     )
 
 
@@ -198,7 +201,12 @@ class Pair:
         #: by rule: repairs of cells that violated it, or that it would have made
         self.repairs: Counter[str] = Counter()
         self.reference = Reference(
-            case.schema.names, [naive for _, naive in case.rules], case.window, case.windowing, case.repair
+            case.schema.names,
+            [naive for _, naive in case.rules],
+            case.window,
+            case.windowing,
+            case.repair,
+            remember=case.remember,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # random rules may say the same thing
@@ -208,7 +216,12 @@ class Pair:
                 window=Window(*case.window) if case.window else None,
                 windowing=case.windowing,
                 repair=case.repair,
+                **self.more_options(case),
             )
+
+    def more_options(self, case: Case) -> dict[str, Any]:
+        """Return the options that only some engines have."""
+        return {"remember": case.remember}
 
     def new_engine(self, **options: Any) -> Any:
         """Return an engine that has seen nothing."""

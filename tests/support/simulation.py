@@ -25,7 +25,13 @@ def rule_pair(
 
 
 def simulate(
-    seed: int, windowing: str, repair: str, n_tuples: int, new_pair: Callable[[Case], Pair] = Pair
+    seed: int,
+    windowing: str,
+    repair: str,
+    n_tuples: int,
+    new_pair: Callable[[Case], Pair] = Pair,
+    *,
+    remembers: bool = True,
 ) -> None:
     """Send a stream through engine and reference, and compare them after every batch."""
     rng = random.Random(seed)  # noqa: S311 - a simulation
@@ -37,7 +43,8 @@ def simulate(
         for i, lhs in enumerate(rng.sample(lhs_choices, rng.randint(2, 4)))
     ]
     rules.append(rule_pair("solo", ("k0",), "w", "ignore"))
-    pair = new_pair(Case(TYPES, rules, window, windowing, repair, []))
+    remember = rng.choice([None, window[0] + slide * rng.randint(0, 6)]) if window and remembers else None
+    pair = new_pair(Case(TYPES, rules, window, windowing, repair, [], remember))
     drift = {key: rng.choice([0.0, 0.02, 0.2]) for key in KEYS}
     spread = {key: rng.choice([1, 3, 8]) for key in KEYS}
     n_values = rng.choice([2, 4, 9])

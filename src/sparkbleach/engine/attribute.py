@@ -107,9 +107,13 @@ class AttributeCleaner:
 class AttributeCleaners:
     """One cleaner for each RHS attribute with live rules, and another one for each with shadow rules."""
 
-    def __init__(self, window: Window | None, windowing: str, repair: str) -> None:
+    def __init__(
+        self, window: Window | None, windowing: str, repair: str, remember_panes: int | None
+    ) -> None:
         self._mode = Mode(basic=windowing == "basic", vote={"class": False, "vote": True}[repair])
-        self._window = PaneWindow(window.slide, window.size // window.slide) if window else PaneWindow(0, 1)
+        self._window = PaneWindow(0, 1, 0)
+        if window:
+            self._window = PaneWindow(window.slide, window.size // window.slide, remember_panes or 0)
         self.live: dict[str, AttributeCleaner] = {}  #: by RHS attribute: with its live rules
         self.shadow: dict[str, AttributeCleaner] = {}  #: likewise, with its live and shadow rules
 
@@ -164,9 +168,10 @@ class AttributeCleaners:
                 cleaner.replace(active)
 
     def load_state(self, saved: SavedAttribute, position: int) -> Attribute:
-        """Return a state as it was saved."""
+        """Return a state as it was saved when the next tuple was at the position."""
         kind = SoloAttribute if saved.arrays[0].size == 1 else HingedAttribute
-        state = kind(self._mode, self._window, position)
+        # The window has not reached the next tuple yet, though it may be the first of a pane.
+        state = kind(self._mode, self._window, max(0, position - 1))
         try:
             state.load(saved.arrays)
         except ValueError as error:

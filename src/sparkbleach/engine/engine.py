@@ -9,7 +9,16 @@ from typing import Any
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..config import DEFAULT_WINDOW, Window, check_count, check_repair, check_window, check_windowing
+from ..config import (
+    DEFAULT_REMEMBER,
+    DEFAULT_WINDOW,
+    Window,
+    check_count,
+    check_repair,
+    check_window,
+    check_windowing,
+    remember_panes,
+)
 from ..kernel.saved import copied
 from ..rules.active import ActiveRules
 from ..rules.check import warn_of_twins
@@ -37,6 +46,8 @@ class Engine:
         window: The window that bounds the state; None keeps everything.
         windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
         repair: `class` (over the whole subgraph) or `vote` (over the tuple's own groups).
+        remember: For how many tuples Bleach windowing keeps a count: a multiple of the window's slide, and at
+            least its size; None: for ever.
         threads: How many attributes are cleaned at the same time; the results do not depend on it.
         share: What this engine has to clean if it is one of several lanes; all if not given. It knows all
             rules, but sees the columns of its own attributes only.
@@ -55,11 +66,12 @@ class Engine:
         window: Window | None = DEFAULT_WINDOW,
         windowing: str = "bleach",
         repair: str = "class",
+        remember: int | str | None = DEFAULT_REMEMBER,
         threads: int = 1,
         share: Share | None = None,
     ) -> None:
         active = check_stream(schema, rules, id)
-        self._set_options(active, window, windowing, repair, threads, share)
+        self._set_options(active, window, windowing, repair, remember, threads, share)
         self._begin()
         warn_of_twins(one.checked for one in active)
 
@@ -71,12 +83,13 @@ class Engine:
         window: Window | None = DEFAULT_WINDOW,
         windowing: str = "bleach",
         repair: str = "class",
+        remember: int | str | None = DEFAULT_REMEMBER,
         threads: int = 1,
         share: Share | None = None,
     ) -> Engine:
         """Return a new engine that owns active rules, of which it does not warn."""
         engine = cls.__new__(cls)
-        engine._set_options(rules, window, windowing, repair, threads, share)
+        engine._set_options(rules, window, windowing, repair, remember, threads, share)
         engine._begin()
         return engine
 
@@ -86,6 +99,7 @@ class Engine:
         window: Window | None,
         windowing: str,
         repair: str,
+        remember: int | str | None,
         threads: int,
         share: Share | None,
     ) -> None:
@@ -93,13 +107,14 @@ class Engine:
         self.window = check_window(window)
         self.windowing = check_windowing(windowing)
         self.repair = check_repair(repair)
+        self.remember = remember
         self.share = share
         self._threads = Threads(check_count("threads", threads))
         #: where the next tuple will be in the stream
         self.position = 0
         id_type = pa.int64() if self.id is None else self.schema.field(self.id).type
         self.audit_schema = audit_schema(id_type)
-        self._cleaners = AttributeCleaners(window, windowing, repair)
+        self._cleaners = AttributeCleaners(window, windowing, repair, remember_panes(remember, window))
         #: by id of an active rule: how many repairs it is answerable for
         self._repairs: dict[str, int] = {}
 
@@ -336,7 +351,9 @@ class Engine:
         """
         saved = from_parts(header, arrays)
         engine = cls.__new__(cls)
-        engine._set_options(saved.rules, saved.window, saved.windowing, saved.repair, threads, saved.share)
+        engine._set_options(
+            saved.rules, saved.window, saved.windowing, saved.repair, saved.remember, threads, saved.share
+        )
         engine.position = saved.position
         engine._repairs = dict(saved.repairs)
         cleaners = engine._cleaners
@@ -391,6 +408,7 @@ class Engine:
                 window=self.window,
                 windowing=self.windowing,
                 repair=self.repair,
+                remember=self.remember,
                 position=self.position,
                 repairs=self._repairs,
                 attributes=self._cleaners.save(states),

@@ -26,7 +26,7 @@ from ..schema_text import schema_from_text, schema_to_text
 from .placement import Placement, Share
 
 MAGIC = b"SPRKBLCH"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _HEAD = struct.Struct("<8sIIQ")  # magic, format version, CRC-32 and length of the body
 
 
@@ -47,6 +47,7 @@ class Snapshot:
     window: Window | None  #: the window
     windowing: str  #: the windowing strategy
     repair: str  #: the repair algorithm
+    remember: int | str | None  #: for how many tuples counts are kept
     position: int  #: where the next tuple will be
     repairs: dict[str, int]  #: by rule: repairs so far
     attributes: list[SavedAttribute]  #: the states of the attributes with rules
@@ -63,6 +64,7 @@ def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
         "window": snapshot.window and [snapshot.window.size, snapshot.window.slide],
         "windowing": snapshot.windowing,
         "repair": snapshot.repair,
+        "remember": snapshot.remember,
         "position": snapshot.position,
         "repairs": snapshot.repairs,
         "attributes": [
@@ -91,6 +93,7 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
             window=Window(*read["window"]) if read["window"] else None,
             windowing=read["windowing"],
             repair=read["repair"],
+            remember=read["remember"],
             position=read["position"],
             repairs=read["repairs"],
             attributes=[

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .cells import MEMBER, Store, new_store, reserve_store
 from .clean import Cells, clean_segment
 from .graph import Graph, Mode, clear_graph, new_graph, reserve_graph
+from .groups import DEAD
 from .removal import without_column
 from .repair import Repairs, new_repairs
 from .saved import arrays_of, load, save
@@ -27,6 +28,7 @@ class PaneWindow(NamedTuple):
 
     slide: int  #: tuples per pane, 0 for no window
     n_panes: int  #: panes per window
+    n_remembered: int  #: panes in which the newest cell of a super cell may lie, 0 for all
 
 
 class Attribute(ABC):
@@ -62,12 +64,19 @@ class Attribute(ABC):
     @property
     def start(self) -> int:
         """The first pane of the window."""
-        return max(0, self.pane - self.window.n_panes + 1)
+        return self.pane - self.window.n_panes + 1
 
     @property
-    def start_after_slide(self) -> int:
-        """The first pane of the window after the next slide."""
-        return max(0, self.pane - self.window.n_panes + 2)
+    def remembered(self) -> int:
+        """The first pane that is remembered: a super cell whose cells are all older counts no more."""
+        if self.mode.basic:
+            return self.start
+        return self.pane - self.window.n_remembered + 1 if self.window.n_remembered else DEAD
+
+    @property
+    def remembered_after_slide(self) -> int:
+        """The first pane that is remembered after the next slide."""
+        return DEAD if self.remembered == DEAD else self.remembered + 1
 
     @property
     @abstractmethod
@@ -217,6 +226,7 @@ class SoloAttribute(Attribute):
             self.mode.basic,
             self.pane,
             self.start,
+            self.remembered,
             cells,
             first,
             last,
@@ -226,7 +236,7 @@ class SoloAttribute(Attribute):
         )
 
     def _sweep(self, first: int, last: int) -> None:
-        sweep_solo(self._solo, self.mode.basic, self.start, first, last)
+        sweep_solo(self._solo, self.mode.basic, self.start, self.remembered, first, last)
 
     def _take_over(self, arrays: list[NDArray[Any]]) -> None:
         self._solo = load(self._solo, arrays)
@@ -257,8 +267,8 @@ class HingedAttribute(Attribute):
         self.current: Graph = new_graph(0)
         #: the violation graph after the next slide; means something while `sweeping`
         self.upcoming: Graph = new_graph(1)
-        clear_graph(self.current, self._store, self.start)
-        clear_graph(self.upcoming, self._store, self.start_after_slide)
+        clear_graph(self.current, self._store, self.start, self.remembered)
+        self._clear_upcoming()
 
     @property
     def store(self) -> Store:
@@ -269,7 +279,10 @@ class HingedAttribute(Attribute):
         super()._slide()
         self.current, self.upcoming = self.upcoming, self.current
         # Now, and not when the sweep begins, so that it gets its room little by little.
-        clear_graph(self.upcoming, self._store, self.start_after_slide)
+        self._clear_upcoming()
+
+    def _clear_upcoming(self) -> None:
+        clear_graph(self.upcoming, self._store, self.start + 1, self.remembered_after_slide)
 
     def _reserve(self, n_tuples: int, n_bytes: int) -> None:
         reserve_store(self._store, n_tuples, n_bytes)
@@ -285,6 +298,7 @@ class HingedAttribute(Attribute):
             self.mode,
             self.pane,
             self.start,
+            self.remembered,
             cells,
             first,
             last,
@@ -299,7 +313,7 @@ class HingedAttribute(Attribute):
     def _build(self, target: Graph, other: Graph, first: int, last: int) -> None:
         grow(self._store.panes, pool_used(self._store.pane_pool) + last - first + 2)
         reserve_graph(target, self._store, self.mode, 1)
-        sweep(self._store, target, other, self.mode, self.start, first, last)
+        sweep(self._store, target, other, self.mode, self.start, self.remembered, first, last)
 
     def _take_over(self, arrays: list[NDArray[Any]]) -> None:
         self.use(load(self._store, arrays))
@@ -315,14 +329,14 @@ class HingedAttribute(Attribute):
     def _rebuild(self) -> None:
         """Build the graph anew from the super cells."""
         self.sweeping = False
-        clear_graph(self.current, self._store, self.start)
-        clear_graph(self.upcoming, self._store, self.start_after_slide)
+        clear_graph(self.current, self._store, self.start, self.remembered)
+        self._clear_upcoming()
         reserve_graph(self.upcoming, self._store, self.mode, 1)
         self._build(self.current, self.upcoming, 0, int(pool_used(self.cell_pool)))
 
     def without_column(self, column: int) -> Attribute:
         """Return an attribute without a rule and all its groups; this one must not be used any more."""
-        store = without_column(self._store, column, self.mode.basic, self.start)
+        store = without_column(self._store, column, self.start, self.remembered)
         position = self.pane * self.window.slide
         rest: Attribute
         if store.set.size == 1:

@@ -41,6 +41,7 @@ def clean_segment(
     mode: Mode,
     pane: int,
     start: int,
+    remembered: int,
     cells: Cells,
     first: int,
     last: int,
@@ -58,6 +59,7 @@ def clean_segment(
         mode: Which counts, and over what.
         pane: The pane of these tuples.
         start: The first pane of the window.
+        remembered: The first pane that is remembered.
         cells: The cells of the batch.
         first: The first tuple.
         last: The tuple after the last one.
@@ -71,7 +73,18 @@ def clean_segment(
     for i in range(first, last):
         if cells.column.valid[i]:
             changed = _clean_cell(
-                store, current, upcoming, with_upcoming, mode, pane, start, cells, i, repairs, n_repairs
+                store,
+                current,
+                upcoming,
+                with_upcoming,
+                mode,
+                pane,
+                start,
+                remembered,
+                cells,
+                i,
+                repairs,
+                n_repairs,
             )
         else:
             changed = _fill_cell(
@@ -96,6 +109,7 @@ def _clean_cell(
     mode: Mode,
     pane: int,
     start: int,
+    remembered: int,
     cells: Cells,
     i: int,
     repairs: Repairs,
@@ -136,6 +150,8 @@ def _clean_cell(
         return constant == CONSTANT_BROKEN
 
     x = cell_of(store, value, pane)
+    if store.cells[x]["pane"] < remembered:
+        store.cells[x]["cumulative"] = 0  # it was forgotten, and begins anew
     cell_add(store, x, pane, start)
     if n_in_graph > 0:
         store.cells[x]["cumulative"] += 1
@@ -187,7 +203,7 @@ def _candidates_of_set(
         if store.set[j] != NONE and in_graph(store, store.set[j], start):
             store.owners[n] = store.set[j]
             n += 1
-    return candidates_of_several(store, graph, mode, start, store.owners, n, repairs, row, own)
+    return candidates_of_several(store, graph, mode, store.owners, n, repairs, row, own)
 
 
 @jit

@@ -61,7 +61,7 @@ CANDIDATE = np.dtype(
     align=True,
 )
 
-_GENERATION, _USED, _LINKED, _START, _WHICH = 0, 1, 2, 3, 4
+_GENERATION, _USED, _LINKED, _START, _REMEMBERED, _WHICH = 0, 1, 2, 3, 4, 5
 _GENERATION_MAX = 2**31 - 1
 _FIRST = i64(0)  # slot
 _ONE = i64(1)  # cell
@@ -73,7 +73,8 @@ class Graph(NamedTuple):
     subgraphs: Records  #: SUBGRAPH by group
     candidates: Records  #: CANDIDATE
     table: Table  #: of candidates
-    state: NDArray[np.int64]  #: generation, candidates used, links in force, first pane, 0 or 1
+    #: generation, candidates used, links in force, first pane, first remembered pane, 0 or 1
+    state: NDArray[np.int64]
 
 
 class Mode(NamedTuple):
@@ -86,12 +87,19 @@ class Mode(NamedTuple):
 def new_graph(which: int) -> Graph:
     """Return a graph with no group in it; an attribute has two, 0 and 1."""
     return Graph(
-        np.zeros(0, SUBGRAPH), np.zeros(0, CANDIDATE), new_table(), np.array([0, 0, 0, 0, which], np.int64)
+        np.zeros(0, SUBGRAPH), np.zeros(0, CANDIDATE), new_table(), np.array([0, 0, 0, 0, 0, which], np.int64)
     )
 
 
-def clear_graph(graph: Graph, store: Store, start: int) -> None:
-    """Forget everything in constant time and begin again for the window that starts at pane `start`."""
+def clear_graph(graph: Graph, store: Store, start: int, remembered: int) -> None:
+    """Forget everything in constant time and begin again for another window.
+
+    Args:
+        graph: The graph.
+        store: The cells.
+        start: The first pane of the window.
+        remembered: The first pane that is remembered.
+    """
     if graph.state[_GENERATION] == _GENERATION_MAX:
         graph.subgraphs["generation"] = 0
         store.members["link"][:, :, graph.state[_WHICH]] = 0
@@ -100,6 +108,7 @@ def clear_graph(graph: Graph, store: Store, start: int) -> None:
     graph.state[_USED] = 0
     graph.state[_LINKED] = 0
     graph.state[_START] = start
+    graph.state[_REMEMBERED] = remembered
     clear_table(graph.table)
 
 
@@ -139,9 +148,19 @@ def cell_in_graph(store: Store, x: int, start: int) -> bool:
 
 
 @inline
-def cell_weight(store: Store, mode: Mode, x: int, start: int) -> int:
-    """Return what a super cell in the graph counts: its cells in the window, or all of them."""
-    return window_count(store, x, start) if mode.basic else store.cells[x]["cumulative"]
+def cell_weight(store: Store, graph: Graph, mode: Mode, x: int, newest: int) -> int:
+    """Return what a super cell in the graph counts: its cells in the window, or all of them.
+
+    Args:
+        store: The cells.
+        graph: The graph.
+        mode: Which counts, and over what.
+        x: The super cell.
+        newest: The pane of its newest cell, by which it is remembered or not.
+    """
+    if mode.basic:
+        return window_count(store, x, graph.state[_START])
+    return store.cells[x]["cumulative"] if newest >= graph.state[_REMEMBERED] else i64(0)
 
 
 @inline
@@ -287,8 +306,13 @@ def link(store: Store, graph: Graph, mode: Mode, x: int) -> None:
 
     With all its groups that are in the graph, which it thereby links, and with its count.
     """
+    _link(store, graph, mode, x, i64(store.cells[x]["pane"]))
+
+
+@inline
+def _link(store: Store, graph: Graph, mode: Mode, x: int, newest: int) -> None:
     start = graph.state[_START]
-    weight = cell_weight(store, mode, x, start)
+    weight = cell_weight(store, graph, mode, x, newest)
     if weight == 0:
         return
     if mode.vote:
@@ -311,9 +335,9 @@ def link(store: Store, graph: Graph, mode: Mode, x: int) -> None:
 
 
 @jit
-def link_one(store: Store, graph: Graph, mode: Mode, x: int) -> None:
-    """Bring a super cell into the graph, from where that is rare."""
-    link(store, graph, mode, x)
+def link_as_of(store: Store, graph: Graph, mode: Mode, x: int, newest: int) -> None:
+    """Bring a super cell into the graph as if its newest cell were of another pane."""
+    _link(store, graph, mode, x, newest)
 
 
 @jit

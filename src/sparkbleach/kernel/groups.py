@@ -34,7 +34,7 @@ from .table import (
 GROUP_FIELDS = [
     ("hash", np.uint64),  # low half of the 128-bit key: rule and LHS value
     ("hash_hi", np.uint64),  # high half
-    ("last_pane", np.int64),  # of the newest cell; DEAD once the rule is deleted
+    ("last_pane", np.int64),  # of the newest cell; once retired: the last pane that it lives to see
     ("other_pane", np.int64),  # of the newest cell with another value than `last`
     ("last", np.int32),  # value of the newest cell
     ("next", np.int32),  # in the table or the pool
@@ -46,7 +46,7 @@ GROUP_FIELDS = [
 ]
 GROUP = np.dtype(GROUP_FIELDS, align=True)
 
-DEAD = -1
+DEAD: int = i64(-(1 << 62))  # a pane before all others
 
 
 class Groups(NamedTuple):

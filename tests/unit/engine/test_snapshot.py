@@ -279,7 +279,7 @@ class TestParts:
                 assert other.flags.owndata
 
     @pytest.mark.parametrize(
-        "header", [b"", b"[]", b"{}", b"\xff", b"null", b'{"format": 3, "attributes": [{"arrays": 1}]}']
+        "header", [b"", b"[]", b"{}", b"\xff", b"null", b'{"format": 4, "attributes": [{"arrays": 1}]}']
     )
     def test_wrong_header(self, header: bytes) -> None:
         """A header from elsewhere is refused."""
@@ -290,7 +290,7 @@ class TestParts:
         """The header of another format version is refused."""
         header, arrays = small_engine().snapshot_parts()
         saved = json.loads(header) | {"format": FORMAT_VERSION + 1}
-        with pytest.raises(SnapshotError, match="format version 4, this release reads version 3"):
+        with pytest.raises(SnapshotError, match="format version 5, this release reads version 4"):
             Engine.restore_parts(json.dumps(saved).encode(), arrays)
 
     def test_wrong_arrays(self) -> None:
