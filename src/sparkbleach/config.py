@@ -12,6 +12,8 @@ REPAIR_ALGORITHMS = ("class", "vote")
 #: how long Bleach windowing keeps a count, if nothing is said
 DEFAULT_REMEMBER = "4 windows"
 _REMEMBERED_WINDOWS = 4
+#: the kernel counts in 16 bits
+ACCEPT_AFTER_MAX = 30_000
 
 
 def check_count(option: str, count: int) -> int:
@@ -56,6 +58,17 @@ def check_window(window: Window | None) -> Window | None:
     if window is not None and not isinstance(window, Window):
         raise ConfigError(f"window: {window!r} is not a window; write Window.tuples(1000, slide=500) or None")
     return window
+
+
+def check_accept_after(count: int | None) -> int | None:
+    """Return how often a group must meet another value to accept it, None for never."""
+    if count is None:
+        return None
+    if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= ACCEPT_AFTER_MAX:
+        raise ConfigError(
+            f"accept_after: {count!r} must be an integer from 2 to {ACCEPT_AFTER_MAX:,}; None for never"
+        )
+    return count
 
 
 def remember_panes(remember: int | str | None, window: Window | None) -> int | None:

@@ -38,11 +38,15 @@ class DistributedPair(Pair):
 
     def __init__(self, case: Case, **topology: Any) -> None:
         self.topology = PaperTopology(**{"detect_workers": 1, "repair_workers": 1, **topology})
-        super().__init__(replace(case, rules=[as_live(*pair) for pair in case.rules], remember=None))
+        live = [as_live(*pair) for pair in case.rules]
+        super().__init__(replace(case, rules=live, remember=None, accept_after=None))
 
     def more_options(self, case: Case) -> dict[str, Any]:  # noqa: ARG002
         """Return nothing: the paper's topology is by the paper's letter."""
         return {}
+
+    def compare_accepted(self) -> None:
+        """Compare nothing: no change is accepted."""
 
     def step(self, step: Any) -> None:
         """Do the same with both; rules that would be shadow rules are live here."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from sparkbleach import Engine, Rule, Window
+from sparkbleach.engine.acceptance import Acceptance
 from tests.naive.reference import NaiveRepair, NaiveRule, Reference, canonical
 from tests.support.invariants import check_invariants
 
@@ -84,6 +85,7 @@ class Case:
     repair: str
     steps: list[Any]  # ("tuples", [...]), ("add", rules), ("delete", which), ("promote", which), ("restore",)
     remember: int | None = None
+    accept_after: int | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -175,6 +177,7 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
         draw(st.sampled_from(["class", "vote"])),
         steps,
         remember=None if window is None or remember is None else window[0] + remember * slide,
+        accept_after=draw(st.sampled_from([None, 2, 2, 3, 4])),
     )
 
 
@@ -207,6 +210,7 @@ class Pair:
             case.windowing,
             case.repair,
             remember=case.remember,
+            accept_after=case.accept_after,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # random rules may say the same thing
@@ -221,7 +225,7 @@ class Pair:
 
     def more_options(self, case: Case) -> dict[str, Any]:
         """Return the options that only some engines have."""
-        return {"remember": case.remember}
+        return {"remember": case.remember, "accept_after": case.accept_after}
 
     def new_engine(self, **options: Any) -> Any:
         """Return an engine that has seen nothing."""
@@ -280,6 +284,7 @@ class Pair:
             for row, _ in expected
         ]
         assert audit.to_pylist() == [self.audit_row(repair) for _, repairs in expected for repair in repairs]
+        self.compare_accepted()
         seen = self.reference.violations
         assert self.engine.violations == {id: seen[id] for id in self.reference.rules}
         for _, repairs in expected:
@@ -287,6 +292,27 @@ class Pair:
                 rules = self.reference.rules
                 self.repairs.update(id for id in repair.rules if rules[id][1].shadow != repair.applied)
         assert self.engine.repairs == {id: self.repairs[id] for id in self.reference.rules}
+
+    def compare_accepted(self) -> None:
+        """Compare the changes that were accepted in the last batch."""
+        expected, self.reference.accepted = self.reference.accepted, []
+        types = self.case.types
+        rules = self.reference.rules
+        assert self.engine.take_accepted() == [
+            Acceptance(
+                rule=one.rule,
+                key={
+                    name: text(value, types[name])
+                    for name, value in zip(rules[one.rule][1].lhs, one.key, strict=True)
+                },
+                attribute=one.attribute,
+                old=text(one.old, types[one.attribute]) or "",
+                new=text(one.new, types[one.attribute]) or "",
+                position=one.position,
+                confirmations=self.case.accept_after or 0,
+            )
+            for one in expected
+        ]
 
     def audit_row(self, repair: NaiveRepair) -> dict[str, Any]:
         """Return the audit row that the reference expects."""

@@ -57,6 +57,8 @@ def _check_tables(store: Any) -> set[int]:
     assert _in_table(store.cell_table, store.cells) == cells
     assert _in_table(store.groups.table, store.groups.records) <= groups
     refs = Counter(int(store.cells[x]["value"]) for x in cells)
+    for g in groups:
+        refs.update(int(v) for v in store.groups.records[g][["held", "challenger"]].tolist() if v != NONE)
     assert _in_table(store.values.table, store.values.records) == set(refs)
     assert all(store.values.records[v]["refs"] == n for v, n in refs.items())
     return cells
@@ -89,7 +91,7 @@ def _check_hinged(attribute: HingedAttribute) -> None:
         assert len(mine) == group["n_cells"]
 
     _check_graph(attribute, attribute.current, cells, start, attribute.remembered)
-    if attribute.sweeping:
+    if attribute.sweeping and not attribute._retired:  # or it is put right at the slide
         done = {x for x in cells if x < attribute.sweep_at or x >= attribute.sweep_end}
         after = attribute.remembered_after_slide
         _check_graph(attribute, attribute.upcoming, cells, start + 1, after, only=done)

@@ -25,13 +25,7 @@ def rule_pair(
 
 
 def simulate(
-    seed: int,
-    windowing: str,
-    repair: str,
-    n_tuples: int,
-    new_pair: Callable[[Case], Pair] = Pair,
-    *,
-    remembers: bool = True,
+    seed: int, windowing: str, repair: str, n_tuples: int, new_pair: Callable[[Case], Pair] = Pair
 ) -> None:
     """Send a stream through engine and reference, and compare them after every batch."""
     rng = random.Random(seed)  # noqa: S311 - a simulation
@@ -43,13 +37,15 @@ def simulate(
         for i, lhs in enumerate(rng.sample(lhs_choices, rng.randint(2, 4)))
     ]
     rules.append(rule_pair("solo", ("k0",), "w", "ignore"))
-    remember = rng.choice([None, window[0] + slide * rng.randint(0, 6)]) if window and remembers else None
-    pair = new_pair(Case(TYPES, rules, window, windowing, repair, [], remember))
+    remember = rng.choice([None, window[0] + slide * rng.randint(0, 6)]) if window else None
+    accept_after = rng.choice([None, 2, 2, 3, 4])
+    pair = new_pair(Case(TYPES, rules, window, windowing, repair, [], remember, accept_after))
     drift = {key: rng.choice([0.0, 0.02, 0.2]) for key in KEYS}
     spread = {key: rng.choice([1, 3, 8]) for key in KEYS}
     n_values = rng.choice([2, 4, 9])
     null, hub, dirt = rng.choice([0, 0.1, 0.3]), rng.choice([0, 0.05, 0.3]), rng.choice([0.03, 0.1, 0.5])
     calm = rng.choice([0, 0, 20, 60])  # this number of clean tuples, then as many with dirt: groups calm down
+    moves = rng.choice([0, 0, 15, 40])  # after this many tuples the truth is another one
 
     def row(position: int) -> dict[str, Any]:
         t: dict[str, Any] = {"n": 1}
@@ -57,7 +53,7 @@ def simulate(
             # A key moves on with the stream; now and then one from the beginning is back.
             now = int(position * drift[key]) + rng.randrange(spread[key])
             t[key] = None if rng.random() < null else 0 if rng.random() < hub else now
-        true = (t["k0"] or 0) % n_values
+        true = ((t["k0"] or 0) + (position // moves if moves else 0)) % n_values
         wrong = rng.randrange(n_values) if not calm or position // calm % 2 else true
         t["v"] = None if rng.random() < null else f"v{wrong if rng.random() < dirt else true}"
         t["w"] = wrong if rng.random() < dirt else true

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,18 @@ from ..kernel.clean import Cells
 from ..kernel.graph import Mode
 from ..kernel.repair import Repairs
 from ..rules.active import ActiveRule, ActiveRules
+from .acceptance import AcceptedColumn, accepted_column
 from .apply import Constants
 from .audit import RepairedColumn, repaired_column
 from .snapshot import SavedAttribute
+
+
+class CleanedBatches(NamedTuple):
+    """What became of the cells of an attribute in some batches."""
+
+    repaired: list[RepairedColumn | None]  #: by batch
+    by_rule: dict[str, int]  #: how many repairs each rule is answerable for
+    accepted: list[AcceptedColumn | None]  #: by batch; none for shadow rules
 
 
 class AttributeCleaner:
@@ -29,13 +38,25 @@ class AttributeCleaner:
     """
 
     def __init__(
-        self, name: str, type: pa.DataType, state: Attribute, rules: Sequence[ActiveRule], *, applied: bool
+        self,
+        name: str,
+        type: pa.DataType,
+        state: Attribute,
+        rules: Sequence[ActiveRule],
+        accept_after: int | None,
+        *,
+        applied: bool,
     ) -> None:
         self.name = name
         self.type = type
         self.state = state  #: what its rules have seen
         self.rules = list(rules)  #: by column of the state: in the order of their serial numbers
         self.applied = applied  #: whether repairs are made; if not, shadow rules would make them
+        self._accept_after = accept_after
+        self._set_thresholds()
+
+    def _set_thresholds(self) -> None:
+        self.state.accept_after = np.array([self._accept_after or 0 for _ in self.rules], np.int64)
 
     def __iter__(self) -> Iterator[ActiveRule]:
         return iter(self.rules)
@@ -44,12 +65,15 @@ class AttributeCleaner:
         """Add a rule, with no groups."""
         self.rules.append(active)
         self.state = self.state.with_column()
+        self._set_thresholds()
 
     def delete(self, id: str) -> bool:
         """Remove a rule and all its groups; return whether there are others. If not, nothing is left."""
         column = [active.id for active in self.rules].index(id)
         del self.rules[column]
         self.state = self.state.without_column(column)
+        if self.rules:
+            self._set_thresholds()
         return bool(self.rules)
 
     def replace(self, active: ActiveRule) -> None:
@@ -58,7 +82,9 @@ class AttributeCleaner:
 
     def copy(self, *, applied: bool) -> AttributeCleaner:
         """Return the same rules with a state of their own that is the same."""
-        return AttributeCleaner(self.name, self.type, self.state.copy(), self.rules, applied=applied)
+        return AttributeCleaner(
+            self.name, self.type, self.state.copy(), self.rules, self._accept_after, applied=applied
+        )
 
     def violations(self) -> Iterator[tuple[ActiveRule, int]]:
         """Yield each rule and how many tuples have violated it."""
@@ -67,20 +93,26 @@ class AttributeCleaner:
 
     def clean(
         self, batches: Sequence[tuple[Cells, Constants | None]], position: int, version: int
-    ) -> tuple[list[RepairedColumn | None], dict[str, int]]:
-        """Clean batches of cells from a position on; return the repairs in each, and their number by rule.
+    ) -> CleanedBatches:
+        """Clean batches of cells from a position on.
 
         A rule is answerable for the repairs of cells that violate it. Where repairs are not made, the
-        shadow rules alone are, and a cell that violates none of them is left out.
+        shadow rules alone are, and a cell that violates none of them is left out; so are accepted changes.
         """
         answerable = [
             (j, active) for j, active in enumerate(self.rules) if self.applied or active.rule.is_shadow
         ]
         by_rule = {active.id: 0 for _, active in answerable}
         found: list[RepairedColumn | None] = []
+        accepted: list[AcceptedColumn | None] = []
         for cells, constants in batches:
-            repairs, n_repairs = self.state.process(cells, position)
-            if not self.applied:
+            repairs, n_repairs, acceptances = self.state.process(cells, position)
+            if self.applied:
+                thresholds = self.state.accept_after.tolist()
+                accepted.append(
+                    accepted_column(self.type, self.rules, self.state.values, acceptances, thresholds)
+                )
+            else:
                 repairs = _with_violation_of(repairs, n_repairs, [j for j, _ in answerable])
                 n_repairs = repairs.tuple.size
             column = None
@@ -101,15 +133,21 @@ class AttributeCleaner:
                     by_rule[active.id] += int(np.count_nonzero(repairs.violated[:n_repairs, j]))
             found.append(column)
             position += cells.constant.size
-        return found, by_rule
+        return CleanedBatches(found, by_rule, accepted)
 
 
 class AttributeCleaners:
     """One cleaner for each RHS attribute with live rules, and another one for each with shadow rules."""
 
     def __init__(
-        self, window: Window | None, windowing: str, repair: str, remember_panes: int | None
+        self,
+        window: Window | None,
+        windowing: str,
+        repair: str,
+        remember_panes: int | None,
+        accept_after: int | None,
     ) -> None:
+        self._accept_after = accept_after
         self._mode = Mode(basic=windowing == "basic", vote={"class": False, "vote": True}[repair])
         self._window = PaneWindow(0, 1, 0)
         if window:
@@ -133,7 +171,7 @@ class AttributeCleaners:
             elif side is sides[0]:
                 state = SoloAttribute(self._mode, self._window, position)
                 side[attribute] = AttributeCleaner(
-                    attribute, type, state, [active], applied=side is self.live
+                    attribute, type, state, [active], self._accept_after, applied=side is self.live
                 )
 
     def delete(self, active: ActiveRule) -> None:
@@ -185,7 +223,8 @@ class AttributeCleaners:
         name, applied = saved.name, saved.applied
         columns = [one for one in rules.by_attribute[name] if not (applied and one.rule.is_shadow)]
         side = self.live if applied else self.shadow
-        side[name] = AttributeCleaner(name, rules.schema.field(name).type, state, columns, applied=applied)
+        type = rules.schema.field(name).type
+        side[name] = AttributeCleaner(name, type, state, columns, self._accept_after, applied=applied)
 
     def save(self, states: Iterable[list[NDArray[Any]]]) -> list[SavedAttribute]:
         """Return all attributes with what their states have saved."""

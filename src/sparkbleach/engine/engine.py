@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from ..config import (
     DEFAULT_REMEMBER,
     DEFAULT_WINDOW,
     Window,
+    check_accept_after,
     check_count,
     check_repair,
     check_window,
@@ -24,6 +26,7 @@ from ..rules.active import ActiveRules
 from ..rules.check import warn_of_twins
 from ..rules.rule import Rule, RuleLike, as_rule
 from ..rules.update import RuleUpdate
+from .acceptance import KEPT_MAX, Acceptance, AcceptedColumn
 from .apply import BatchColumns, apply_rules, evaluate_conditions
 from .attribute import AttributeCleaner, AttributeCleaners
 from .audit import RepairedColumn, audit_batch, audit_schema, in_schema_order, replace_cells
@@ -46,6 +49,8 @@ class Engine:
         window: The window that bounds the state; None keeps everything.
         windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
         repair: `class` (over the whole subgraph) or `vote` (over the tuple's own groups).
+        accept_after: A value that a group meets this often, and the true one hardly any more, is accepted as
+            its new truth; None: never.
         remember: For how many tuples Bleach windowing keeps a count: a multiple of the window's slide, and at
             least its size; None: for ever.
         threads: How many attributes are cleaned at the same time; the results do not depend on it.
@@ -66,12 +71,13 @@ class Engine:
         window: Window | None = DEFAULT_WINDOW,
         windowing: str = "bleach",
         repair: str = "class",
+        accept_after: int | None = 10,
         remember: int | str | None = DEFAULT_REMEMBER,
         threads: int = 1,
         share: Share | None = None,
     ) -> None:
         active = check_stream(schema, rules, id)
-        self._set_options(active, window, windowing, repair, remember, threads, share)
+        self._set_options(active, window, windowing, repair, accept_after, remember, threads, share)
         self._begin()
         warn_of_twins(one.checked for one in active)
 
@@ -83,13 +89,14 @@ class Engine:
         window: Window | None = DEFAULT_WINDOW,
         windowing: str = "bleach",
         repair: str = "class",
+        accept_after: int | None = 10,
         remember: int | str | None = DEFAULT_REMEMBER,
         threads: int = 1,
         share: Share | None = None,
     ) -> Engine:
         """Return a new engine that owns active rules, of which it does not warn."""
         engine = cls.__new__(cls)
-        engine._set_options(rules, window, windowing, repair, remember, threads, share)
+        engine._set_options(rules, window, windowing, repair, accept_after, remember, threads, share)
         engine._begin()
         return engine
 
@@ -99,6 +106,7 @@ class Engine:
         window: Window | None,
         windowing: str,
         repair: str,
+        accept_after: int | None,
         remember: int | str | None,
         threads: int,
         share: Share | None,
@@ -107,6 +115,7 @@ class Engine:
         self.window = check_window(window)
         self.windowing = check_windowing(windowing)
         self.repair = check_repair(repair)
+        self.accept_after = check_accept_after(accept_after)
         self.remember = remember
         self.share = share
         self._threads = Threads(check_count("threads", threads))
@@ -114,7 +123,9 @@ class Engine:
         self.position = 0
         id_type = pa.int64() if self.id is None else self.schema.field(self.id).type
         self.audit_schema = audit_schema(id_type)
-        self._cleaners = AttributeCleaners(window, windowing, repair, remember_panes(remember, window))
+        panes = remember_panes(remember, window)
+        self._cleaners = AttributeCleaners(window, windowing, repair, panes, accept_after)
+        self._accepted: deque[Acceptance] = deque(maxlen=KEPT_MAX)
         #: by id of an active rule: how many repairs it is answerable for
         self._repairs: dict[str, int] = {}
 
@@ -220,6 +231,12 @@ class Engine:
         for batch in batches:
             check_columns(batch, self.schema, read, self.position)
         return self._decide(batches)
+
+    def take_accepted(self) -> list[Acceptance]:
+        """Return the changes that were accepted since the last call, in stream order; at most 100,000."""
+        accepted = list(self._accepted)
+        self._accepted.clear()
+        return accepted
 
     def add_rule(self, rule: RuleLike) -> None:
         """Add a rule: it is active from the next tuple on, and begins with no groups.
@@ -352,7 +369,14 @@ class Engine:
         saved = from_parts(header, arrays)
         engine = cls.__new__(cls)
         engine._set_options(
-            saved.rules, saved.window, saved.windowing, saved.repair, saved.remember, threads, saved.share
+            saved.rules,
+            saved.window,
+            saved.windowing,
+            saved.repair,
+            saved.accept_after,
+            saved.remember,
+            threads,
+            saved.share,
         )
         engine.position = saved.position
         engine._repairs = dict(saved.repairs)
@@ -392,14 +416,27 @@ class Engine:
             lambda work: work[0].clean(work[1], self.position, self.version),
             list(zip(cleaners, ready, strict=True)),
         )
-        for _, by_rule in decided:
-            for id, count in by_rule.items():
+        for one in decided:
+            for id, count in one.by_rule.items():
                 self._repairs[id] += count
-        self.position += sum(batch.num_rows for batch in batches)
+        for n, batch in enumerate(batches):
+            self._accepted += self._acceptances(batch, [one.accepted[n] for one in decided if one.accepted])
+            self.position += batch.num_rows
         return [
-            in_schema_order(filter(None, (found[n] for found, _ in decided)), self.schema.names)
+            in_schema_order(filter(None, (one.repaired[n] for one in decided)), self.schema.names)
             for n in range(len(batches))
         ]
+
+    def _acceptances(
+        self, batch: pa.RecordBatch, accepted: Iterable[AcceptedColumn | None]
+    ) -> list[Acceptance]:
+        """Return the accepted changes in a batch, whose first tuple is the next one, in stream order."""
+        found = [one for column in accepted if column for one in column.acceptances(batch, self.position)]
+        if not found:
+            return found
+        attributes = {name: n for n, name in enumerate(self.schema.names)}
+        rules = {rule.id: n for n, rule in enumerate(self.rules)}
+        return sorted(found, key=lambda one: (one.position, attributes[one.attribute], rules[one.rule]))
 
     def _parts(self, states: list[list[NDArray[Any]]]) -> tuple[bytes, list[NDArray[Any]]]:
         return to_parts(
@@ -408,6 +445,7 @@ class Engine:
                 window=self.window,
                 windowing=self.windowing,
                 repair=self.repair,
+                accept_after=self.accept_after,
                 remember=self.remember,
                 position=self.position,
                 repairs=self._repairs,

@@ -47,6 +47,7 @@ class Snapshot:
     window: Window | None  #: the window
     windowing: str  #: the windowing strategy
     repair: str  #: the repair algorithm
+    accept_after: int | None  #: after how many confirmations a change is accepted
     remember: int | str | None  #: for how many tuples counts are kept
     position: int  #: where the next tuple will be
     repairs: dict[str, int]  #: by rule: repairs so far
@@ -64,6 +65,7 @@ def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
         "window": snapshot.window and [snapshot.window.size, snapshot.window.slide],
         "windowing": snapshot.windowing,
         "repair": snapshot.repair,
+        "accept_after": snapshot.accept_after,
         "remember": snapshot.remember,
         "position": snapshot.position,
         "repairs": snapshot.repairs,
@@ -93,6 +95,7 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
             window=Window(*read["window"]) if read["window"] else None,
             windowing=read["windowing"],
             repair=read["repair"],
+            accept_after=read["accept_after"],
             remember=read["remember"],
             position=read["position"],
             repairs=read["repairs"],

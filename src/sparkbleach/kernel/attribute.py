@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from .cells import MEMBER, Store, new_store, reserve_store
 from .clean import Cells, clean_segment
-from .graph import Graph, Mode, clear_graph, new_graph, reserve_graph
+from .graph import Graph, Mode, clear_graph, new_graph, reserve_graph, split_all
 from .groups import DEAD
 from .removal import without_column
 from .repair import Repairs, new_repairs
 from .saved import arrays_of, load, save
 from .solo import Solo, clean_solo, hinged_store, new_solo, reserve_solo, solo_store, sweep_solo
 from .table import NONE, Pool, grow, pool_live, pool_used
+from .truth import Acceptances, new_acceptances
 from .values import Values, recycle_values
 from .window import sweep
 
@@ -53,6 +54,8 @@ class Attribute(ABC):
         #: the sweep has been at all super cells below this slot, and need not go to `sweep_end` or above
         self.sweep_at = 0
         self.sweep_end = 0
+        #: by column: how often a group must meet another value to accept it as the truth, 0 for never
+        self.accept_after: NDArray[np.int64] = np.zeros(1, np.int64)
         #: by column: tuples that violated the rule
         self.violations: NDArray[np.int64] = np.zeros(1, np.int64)
 
@@ -99,15 +102,17 @@ class Attribute(ABC):
         """Return how many super cells there are, those that the sweep has yet to drop included."""
         return int(pool_live(self.cell_pool))
 
-    def process(self, cells: Cells, position: int) -> tuple[Repairs, int]:
+    def process(self, cells: Cells, position: int) -> tuple[Repairs, int, Acceptances]:
         """Clean the cells of a batch whose first tuple is at `position`.
 
         Returns:
-            The repairs and their number. They name values that stay as they are until the next call.
+            The repairs, their number, and the accepted changes. They name values that stay as they are until
+            the next call.
         """
         n = cells.constant.size
         recycle_values(self.values)
         repairs = new_repairs(n, self.n_columns)
+        acceptances = new_acceptances(n * int(np.count_nonzero(self.accept_after)))
         n_repairs = 0
         first = 0
         while first < n:
@@ -119,11 +124,11 @@ class Attribute(ABC):
             elif offsets.size:
                 n_bytes = int(offsets[last] - offsets[first])
             self._reserve(last - first, n_bytes)
-            n_repairs = self._clean(cells, first, last, repairs, n_repairs)
+            n_repairs = self._clean(cells, first, last, repairs, n_repairs, acceptances)
             if self.sweeping:
                 self._sweep_some(position + last)
             first = last
-        return repairs, n_repairs
+        return repairs, n_repairs, acceptances
 
     def _move_to(self, position: int, n_tuples: int) -> int:
         """Let the window reach a position; return how many of `n_tuples` from there on lie alike."""
@@ -166,7 +171,9 @@ class Attribute(ABC):
         """Make room for what the next tuples can need."""
 
     @abstractmethod
-    def _clean(self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int) -> int:
+    def _clean(
+        self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int, acceptances: Acceptances
+    ) -> int:
         """Clean tuples of one pane."""
 
     @abstractmethod
@@ -197,6 +204,7 @@ class Attribute(ABC):
     def copy(self) -> Attribute:
         """Return an attribute with a state of its own that is the same."""
         twin = type(self)(self.mode, self.window, self.pane * self.window.slide)
+        twin.accept_after = self.accept_after
         twin.load(self.save())
         return twin
 
@@ -220,19 +228,23 @@ class SoloAttribute(Attribute):
     def _reserve(self, n_tuples: int, n_bytes: int) -> None:
         reserve_solo(self._solo, n_tuples, n_bytes)
 
-    def _clean(self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int) -> int:
+    def _clean(
+        self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int, acceptances: Acceptances
+    ) -> int:
         return clean_solo(
             self._solo,
             self.mode.basic,
             self.pane,
             self.start,
             self.remembered,
+            self.accept_after,
             cells,
             first,
             last,
             repairs,
             n_repairs,
             self.violations,
+            acceptances,
         )
 
     def _sweep(self, first: int, last: int) -> None:
@@ -253,6 +265,7 @@ class SoloAttribute(Attribute):
         """Return an attribute with the same state and room for one more rule."""
         hinged = HingedAttribute(self.mode, self.window, self.pane * self.window.slide)
         hinged.violations = self.violations
+        hinged.accept_after = self.accept_after
         hinged.use(hinged_store(self._solo))
         return hinged.with_column()
 
@@ -265,6 +278,8 @@ class HingedAttribute(Attribute):
         self._store = new_store(1)
         #: the violation graph of the window as it is
         self.current: Graph = new_graph(0)
+        #: groups that were retired while `upcoming` was being built and may be in it
+        self._retired: list[int] = []
         #: the violation graph after the next slide; means something while `sweeping`
         self.upcoming: Graph = new_graph(1)
         clear_graph(self.current, self._store, self.start, self.remembered)
@@ -276,6 +291,13 @@ class HingedAttribute(Attribute):
         return self._store
 
     def _slide(self) -> None:
+        if self._retired:
+            groups = np.array(self._retired, np.int32)
+            self._retired = []
+            # All super cells may have to be linked again.
+            grow(self.upcoming.candidates, self.upcoming.candidates.shape[0] + pool_live(self.cell_pool))
+            grow(self.upcoming.table.heads, self.upcoming.candidates.shape[0] + 1)
+            split_all(self._store, self.upcoming, self.mode, groups)
         super()._slide()
         self.current, self.upcoming = self.upcoming, self.current
         # Now, and not when the sweep begins, so that it gets its room little by little.
@@ -289,8 +311,11 @@ class HingedAttribute(Attribute):
         reserve_graph(self.current, self._store, self.mode, n_tuples)
         reserve_graph(self.upcoming, self._store, self.mode, n_tuples)
 
-    def _clean(self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int) -> int:
-        return clean_segment(
+    def _clean(
+        self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int, acceptances: Acceptances
+    ) -> int:
+        n_before = int(acceptances.n[0])
+        n_repairs = clean_segment(
             self._store,
             self.current,
             self.upcoming,
@@ -299,13 +324,19 @@ class HingedAttribute(Attribute):
             self.pane,
             self.start,
             self.remembered,
+            self.start if self.window.slide else DEAD,
+            self.accept_after,
             cells,
             first,
             last,
             repairs,
             n_repairs,
             self.violations,
+            acceptances,
         )
+        if self.sweeping and not self.mode.vote:
+            self._retired += acceptances.group[n_before : int(acceptances.n[0])].tolist()
+        return n_repairs
 
     def _sweep(self, first: int, last: int) -> None:
         self._build(self.upcoming, self.current, first, last)
@@ -329,6 +360,7 @@ class HingedAttribute(Attribute):
     def _rebuild(self) -> None:
         """Build the graph anew from the super cells."""
         self.sweeping = False
+        self._retired = []
         clear_graph(self.current, self._store, self.start, self.remembered)
         self._clear_upcoming()
         reserve_graph(self.upcoming, self._store, self.mode, 1)
@@ -346,11 +378,13 @@ class HingedAttribute(Attribute):
             rest = HingedAttribute(self.mode, self.window, position)
             rest.use(store)
         rest.violations = np.delete(self.violations, column)
+        rest.accept_after = np.delete(self.accept_after, column)
         return rest
 
     def with_column(self) -> HingedAttribute:
         """Make room for one more rule."""
         self.violations = np.append(self.violations, 0)
+        self.accept_after = np.append(self.accept_after, 0)
         old, n_used = self._store.members, pool_used(self.cell_pool)
         members = np.zeros((old.shape[0], self.n_columns), MEMBER)
         # Byte by byte: NumPy copies records field by field, which takes three times as long.

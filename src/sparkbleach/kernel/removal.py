@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cells import MEMBER, SUPER_CELL, Store, cell_of, new_store
-from .groups import GROUP, Groups, new_groups
+from .groups import GROUP, Groups, forget_truth, new_groups
 from .jit import entry, i64
 from .panes import PANE_COUNT, add_cells
-from .table import NONE, Table, new_table, pool_live, pool_take, pool_used, table_insert
+from .table import NONE, UNLINKED, Table, new_table, pool_live, pool_take, pool_used, table_insert
 from .values import value_release
 
 
@@ -75,9 +75,11 @@ def _number_groups(store: Store, column: int, start: int, number: NDArray[np.int
 @entry
 def _copy_groups(store: Store, rest: Store, column: int, number: NDArray[np.int32]) -> None:
     for old in range(number.size):
-        if number[old] == NONE:
-            continue
         source = store.groups.records[old]
+        if number[old] == NONE:
+            if source["column"] != NONE:
+                forget_truth(store.groups, store.values, old)
+            continue
         g = pool_take(rest.groups.pool, rest.groups.records)
         group = rest.groups.records[g]
         group["hash"] = source["hash"]
@@ -90,7 +92,12 @@ def _copy_groups(store: Store, rest: Store, column: int, number: NDArray[np.int3
         group["recent_cell"] = NONE
         group["column"] = source["column"] - (source["column"] > column)
         group["in_graph"] = source["in_graph"]
-        table_insert(rest.groups.table, rest.groups.records, g)
+        group["held"] = source["held"]
+        group["seen"] = source["seen"]
+        group["lead"] = source["lead"]
+        group["challenger"] = source["challenger"]
+        if source["next"] != UNLINKED:  # or it is retired, and another one is found by its key
+            table_insert(rest.groups.table, rest.groups.records, g)
 
 
 @entry

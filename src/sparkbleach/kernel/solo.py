@@ -50,6 +50,7 @@ from .table import (
     table_items,
     table_remove,
 )
+from .truth import Acceptances, is_accepted, replace_group
 from .values import Values, is_value, new_values, reserve_values, value_of, value_release
 
 SOLO_GROUP = np.dtype(
@@ -124,14 +125,17 @@ def clean_solo(
     pane: int,
     start: int,
     remembered: int,
+    accept_after: NDArray[np.int64],
     cells: Cells,
     first: int,
     last: int,
     repairs: Repairs,
     n_repairs: int,
     violations: NDArray[np.int64],
+    acceptances: Acceptances,
 ) -> int:
     """Clean the cells of the tuples `first` to `last`, all of one pane; see clean_segment."""
+    threshold = accept_after[0]
     for i in range(first, last):
         constant = cells.constant[i]
         violated = False
@@ -145,8 +149,13 @@ def clean_solo(
             value = i64(solo.groups.records[g]["last"])  # most often the same again
             if value == NONE or not is_value(solo.values, value, cells.column, i):
                 value = value_of(solo.values, cells.column, i)
+            accepted = threshold > 0 and is_accepted(solo.groups, solo.values, g, value, threshold)
+            if accepted:
+                g = _accept(solo, acceptances, i, g, value, threshold)
             violated = group_detect(solo.groups, g, value, pane, start)
             x = _join(solo, basic, g, value, violated, pane, start, remembered)
+            if accepted:
+                solo.cells[x]["count"] += threshold - 1
             if violated:
                 group = solo.groups.records[g]
                 changed = constant == CONSTANT_BROKEN or (
@@ -170,6 +179,18 @@ def clean_solo(
             repairs.tuple[n_repairs] = i
             n_repairs += 1
     return n_repairs
+
+
+@jit
+def _accept(solo: Solo, acceptances: Acceptances, i: int, g: int, value: int, threshold: int) -> int:
+    """Return the group that takes the place of one that has accepted a value, and drop that one."""
+    new = replace_group(solo.groups, solo.values, acceptances, i, g, value, threshold)
+    x = i64(solo.groups.records[g]["first_cell"])
+    while x != NONE:
+        following = i64(solo.cells[x]["next_cell"])
+        _free_cell(solo, x)  # the last one frees the group
+        x = following
+    return new
 
 
 @inline
@@ -310,7 +331,7 @@ def _free_cell(solo: Solo, x: int) -> None:
         cells[after]["prev_cell"] = before
     group["n_cells"] -= 1
     if group["n_cells"] == 0:
-        group_free(solo.groups, g)
+        group_free(solo.groups, solo.values, g)
     forget_panes(solo, x)
     value_release(solo.values, i64(cells[x]["value"]))
     cells[x]["value"] = NONE
