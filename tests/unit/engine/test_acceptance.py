@@ -110,7 +110,7 @@ class TestIntersectingRules:
 
 
 def test_text() -> None:
-    """An accepted change is told in one line."""
+    """One line describes an accepted change."""
     accepted = Acceptance("r", {"customer": "20"}, "email", "a@x", "b@x", 7, 10)
     assert str(accepted) == "accepted: customer=20, email a@x → b@x after 10 confirmations"
 
