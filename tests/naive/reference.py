@@ -8,6 +8,7 @@ this does.
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -235,7 +236,7 @@ class Reference:
         self,
         attributes: Iterable[str],
         rules: Iterable[NaiveRule],
-        window: tuple[int, int] | None,
+        window: tuple[int, int] | tuple[int, int, str] | None,
         windowing: str = "bleach",
         repair: str = "class",
         remember: int | None = None,
@@ -250,6 +251,9 @@ class Reference:
         self.windowing = windowing
         self.repair = repair
         self.position = 0
+        self.pane = 0
+        #: the number of the pane that the first time in the column of the window is in
+        self.first_pane: int | None = None
         self.version = 1
         self.incarnations = 0
         self.rules: dict[str, tuple[int, NaiveRule]] = {}
@@ -312,14 +316,13 @@ class Reference:
     def process(self, t: Tuple) -> tuple[dict[str, Any], list[NaiveRepair]]:
         """Clean one tuple."""
         position, self.position = self.position, self.position + 1
-        pane = 0
-        if self.window:
-            size, slide = self.window
-            pane = position // slide
-            if position % slide == 0:
-                remembered = None if self.remember is None else pane - self.remember // slide + 1
-                for state in (*self.states.values(), *self.shadow_states.values()):
-                    state.slide(pane - size // slide + 1, remembered)
+        pane = self.pane_of(t, position)
+        if self.window and pane > self.pane:
+            size, slide = self.window[:2]
+            remembered = None if self.remember is None else pane - self.remember // slide + 1
+            for state in (*self.states.values(), *self.shadow_states.values()):
+                state.slide(pane - size // slide + 1, remembered)
+        self.pane = pane
         clean = dict(t)
         repairs = []
         for attribute in self.attribute_order:
@@ -334,6 +337,23 @@ class Reference:
                 if repair is not None and any(self.rules[id][1].shadow for id in repair.rules):
                     repairs.append(repair)
         return clean, repairs
+
+    def pane_of(self, t: Tuple, position: int) -> int:
+        """By position; or by time, the greatest of this tuple's and those before, from the first one on."""
+        if self.window is None:
+            return 0
+        slide = self.window[1]
+        if len(self.window) == 2:
+            return position // slide
+        time = t[self.window[2]]
+        if time is None:
+            return self.pane
+        if not isinstance(time, dt.datetime):
+            time = dt.datetime.combine(time, dt.time())
+        number = (time.replace(tzinfo=None) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=slide)
+        if self.first_pane is None:
+            self.first_pane = number
+        return max(self.pane, number - self.first_pane)
 
     def _clean_cell(
         self, t: Tuple, attribute: str, pane: int, position: int, *, shadow: bool

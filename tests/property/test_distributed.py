@@ -118,7 +118,7 @@ def check_workers(engine: DistributedEngine) -> None:
 
 @pytest.mark.parametrize("coordination", EXACT)
 @one_in(4)
-@given(cases(), TOPOLOGIES)
+@given(cases(timed=False), TOPOLOGIES)
 def test_equals_reference(coordination: str, case: Case, topology: dict[str, int]) -> None:
     """Every cell and every audit row is the reference's, after every step."""
     pair = DistributedPair(case, coordination=coordination, **topology)
@@ -140,11 +140,12 @@ def test_long_streams_equal_reference(
         "class",
         200,
         lambda case: DistributedPair(case, coordination=coordination, **topology),
+        timed=False,
     )
 
 
 @one_in(6)
-@given(cases(), st.sampled_from([*EXACT, "ir"]), TOPOLOGIES, st.integers(0, 2**32))
+@given(cases(timed=False), st.sampled_from([*EXACT, "ir"]), TOPOLOGIES, st.integers(0, 2**32))
 def test_updates_within_a_micro_batch(
     case: Case, coordination: str, topology: dict[str, int], seed: int
 ) -> None:
@@ -250,7 +251,7 @@ class LatePair(DistributedPair):
 
 
 @one_in(12)
-@given(cases(), TOPOLOGIES)
+@given(cases(timed=False), TOPOLOGIES)
 def test_ir_with_one_worker_equals_reference(case: Case, topology: dict[str, int]) -> None:
     """RW-ir is exact when there is no other worker to hear from."""
     pair = DistributedPair(case, coordination="ir", **{**topology, "repair_workers": 1})
@@ -271,7 +272,12 @@ def test_ir_differs_only_by_links_of_the_same_micro_batch(
     cell that links the group is held by another worker. After each micro-batch both know the same subgraphs.
     """
     simulate(
-        seed, windowing, "class", n_tuples, lambda case: LatePair(case, batch_tuples, repair_workers=workers)
+        seed,
+        windowing,
+        "class",
+        n_tuples,
+        lambda case: LatePair(case, batch_tuples, repair_workers=workers),
+        timed=False,
     )
 
 

@@ -23,7 +23,13 @@ from tests.support.lane_stream import LaneStream
 pytestmark = pytest.mark.usefixtures("new_worker")
 
 
-@given(cases(choice=SPARK_TYPES), st.integers(0, 2**32), st.booleans(), st.booleans(), st.integers(1, 3))
+@given(
+    cases(choice=SPARK_TYPES, timed=False),
+    st.integers(0, 2**32),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 3),
+)
 def test_lanes_give_what_the_engine_gives(
     case: Case, seed: int, by_order: bool, live: bool, n_lanes: int
 ) -> None:

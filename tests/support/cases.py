@@ -80,7 +80,7 @@ class Case:
 
     types: dict[str, pa.DataType]
     rules: list[tuple[Rule, NaiveRule]]
-    window: tuple[int, int] | None
+    window: tuple[int, int] | tuple[int, int, str] | None
     windowing: str
     repair: str
     steps: list[Any]  # ("tuples", [...]), ("add", rules), ("delete", which), ("promote", which), ("restore",)
@@ -121,6 +121,28 @@ def rules(draw: st.DrawFn, id: str, types: dict[str, pa.DataType]) -> tuple[Rule
     return rule, naive
 
 
+#: by type of a column with times: a third of a pane, or more
+CLOCKS = {
+    pa.timestamp("us"): dt.timedelta(seconds=20, microseconds=7),
+    pa.timestamp("ms", "UTC"): dt.timedelta(milliseconds=1500),
+    pa.timestamp("s"): dt.timedelta(minutes=1),
+    pa.date32(): dt.timedelta(days=1),
+}
+
+
+def clock_time(type: pa.DataType, units: int | None, begin: int) -> Any:
+    """Return a time some units after another, shortly before or after 1970."""
+    if units is None:
+        return None
+    zone = dt.UTC if pa.types.is_timestamp(type) and type.tz else None
+    time = dt.datetime(1969, 12, 31, 23, 58, tzinfo=zone) + (units + begin) * (CLOCKS[type] / 3)
+    if type == pa.timestamp("s"):
+        time = time.replace(microsecond=0)
+    elif type == pa.timestamp("ms", "UTC"):
+        time = time.replace(microsecond=time.microsecond // 1000 * 1000)
+    return time if pa.types.is_timestamp(type) else time.date()
+
+
 def _always(_: Any) -> bool:
     return True
 
@@ -131,8 +153,14 @@ def _constants(type: pa.DataType) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] = tuple(DOMAINS)) -> Case:
-    """Draw a case with attributes of some types."""
+def cases(
+    draw: st.DrawFn,
+    max_tuples: int = 60,
+    choice: Sequence[pa.DataType] = tuple(DOMAINS),
+    *,
+    timed: bool = True,
+) -> Case:
+    """Draw a case with attributes of some types; its window may be one in time."""
     types = {name: draw(st.sampled_from(choice)) for name in ATTRIBUTES}
     n_values = draw(st.integers(1, 9))
     null = draw(st.sampled_from([0, 0, 1, 4]))  # of ten
@@ -150,7 +178,20 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
     )
     first = [draw(rules(f"r{i}", types)) for i in range(draw(st.integers(1, 4)))]
     slide = draw(st.integers(1, 7))
-    window = draw(st.one_of(st.none(), st.just((slide * draw(st.integers(1, 4)), slide))))
+    panes = draw(st.integers(1, 4))
+    window: tuple[int, int] | tuple[int, int, str] | None = (slide * panes, slide)
+    kind = draw(st.sampled_from(["none", "tuples", "tuples", "time"] if timed else ["none", "tuples"]))
+    pace = 0
+    if kind == "none":
+        window = None
+    elif kind == "time":
+        types["t"] = draw(st.sampled_from(list(CLOCKS)))
+        slide *= CLOCKS[types["t"]] // dt.timedelta(microseconds=1)
+        window = (slide * panes, slide, "t")
+        pace = draw(st.sampled_from([0, 1, 3]))
+        row = st.tuples(row, st.one_of(st.none(), st.integers(-3, 5), st.integers(-3, 20))).map(
+            lambda drawn: {**drawn[0], "t": drawn[1]}
+        )
     remember = draw(st.one_of(st.none(), st.integers(0, 6))) if window else None
     steps: list[Any] = []
     n_tuples = 0
@@ -159,6 +200,11 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
         kind = draw(st.sampled_from(kinds))
         if kind == "tuples" and n_tuples < max_tuples:
             batch = draw(st.lists(row, min_size=0, max_size=max_tuples - n_tuples))
+            if "t" in types:
+                batch = [
+                    {**one, "t": clock_time(types["t"], one["t"], (n_tuples + n) * pace)}
+                    for n, one in enumerate(batch)
+                ]
             n_tuples += len(batch)
             steps.append(("tuples", batch))
         elif kind == "add":
@@ -217,7 +263,7 @@ class Pair:
             self.engine = self.new_engine(
                 schema=case.schema,
                 rules=[rule for rule, _ in case.rules],
-                window=Window(*case.window) if case.window else None,
+                window=case.window and Window(*case.window),
                 windowing=case.windowing,
                 repair=case.repair,
                 **self.more_options(case),
@@ -225,7 +271,10 @@ class Pair:
 
     def more_options(self, case: Case) -> dict[str, Any]:
         """Return the options that only some engines have."""
-        return {"remember": case.remember, "accept_after": case.accept_after}
+        remember: Any = case.remember
+        if remember is not None and case.window is not None and len(case.window) == 3:
+            remember = dt.timedelta(microseconds=remember)
+        return {"remember": remember, "accept_after": case.accept_after}
 
     def new_engine(self, **options: Any) -> Any:
         """Return an engine that has seen nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections.abc import Callable
 from typing import Any
@@ -25,12 +26,18 @@ def rule_pair(
 
 
 def simulate(
-    seed: int, windowing: str, repair: str, n_tuples: int, new_pair: Callable[[Case], Pair] = Pair
+    seed: int,
+    windowing: str,
+    repair: str,
+    n_tuples: int,
+    new_pair: Callable[[Case], Pair] = Pair,
+    *,
+    timed: bool = True,
 ) -> None:
     """Send a stream through engine and reference, and compare them after every batch."""
     rng = random.Random(seed)  # noqa: S311 - a simulation
     slide = rng.choice([3, 7, 16, 40])
-    window = rng.choice([None, (slide * rng.randint(1, 4), slide)])
+    window: Any = rng.choice([None, (slide * rng.randint(1, 4), slide)])
     lhs_choices = [("k0",), ("k1",), ("k2",), ("k0", "k1")]
     rules = [
         rule_pair(f"r{i}", lhs, "v", rng.choice(["ignore", "ignore", "fill"]))
@@ -39,7 +46,13 @@ def simulate(
     rules.append(rule_pair("solo", ("k0",), "w", "ignore"))
     remember = rng.choice([None, window[0] + slide * rng.randint(0, 6)]) if window else None
     accept_after = rng.choice([None, 2, 2, 3, 4])
-    pair = new_pair(Case(TYPES, rules, window, windowing, repair, [], remember, accept_after))
+    types = TYPES
+    if timed and window and rng.random() < 0.5:
+        types = {**TYPES, "t": pa.timestamp("us")}
+        second = 1_000_000
+        window = (window[0] * second, slide * second, "t")
+        remember = None if remember is None else remember * second
+    pair = new_pair(Case(types, rules, window, windowing, repair, [], remember, accept_after))
     drift = {key: rng.choice([0.0, 0.02, 0.2]) for key in KEYS}
     spread = {key: rng.choice([1, 3, 8]) for key in KEYS}
     n_values = rng.choice([2, 4, 9])
@@ -47,8 +60,17 @@ def simulate(
     calm = rng.choice([0, 0, 20, 60])  # this number of clean tuples, then as many with dirt: groups calm down
     moves = rng.choice([0, 0, 15, 40])  # after this many tuples the truth is another one
 
+    begin = dt.datetime(2020, 2, 28, 23, 59)
+    gap, late = rng.choice([0, 0, 0.02]), rng.choice([0, 0.2])
+
     def row(position: int) -> dict[str, Any]:
+        nonlocal begin
         t: dict[str, Any] = {"n": 1}
+        if "t" in types:
+            if rng.random() < gap:
+                begin += dt.timedelta(seconds=rng.randrange(5 * slide))
+            behind = rng.randrange(3 * slide) if rng.random() < late else 0
+            t["t"] = None if rng.random() < null else begin + dt.timedelta(seconds=position - behind)
         for key in KEYS:
             # A key moves on with the stream; now and then one from the beginning is back.
             now = int(position * drift[key]) + rng.randrange(spread[key])

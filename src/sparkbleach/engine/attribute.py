@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..config import Window
 from ..errors import SnapshotError
-from ..kernel.attribute import Attribute, HingedAttribute, PaneWindow, SoloAttribute
+from ..kernel.attribute import TIMED, Attribute, HingedAttribute, PaneWindow, SoloAttribute
 from ..kernel.clean import Cells
 from ..kernel.graph import Mode
 from ..kernel.repair import Repairs
@@ -92,9 +92,13 @@ class AttributeCleaner:
             yield active, int(n)
 
     def clean(
-        self, batches: Sequence[tuple[Cells, Constants | None]], position: int, version: int
+        self,
+        batches: Sequence[tuple[Cells, Constants | None]],
+        panes: Sequence[NDArray[np.int64] | None],
+        position: int,
+        version: int,
     ) -> CleanedBatches:
-        """Clean batches of cells from a position on.
+        """Clean batches of cells from a position on; with a time window, their tuples are in these panes.
 
         A rule is answerable for the repairs of cells that violate it. Where repairs are not made, the
         shadow rules alone are, and a cell that violates none of them is left out; so are accepted changes.
@@ -105,8 +109,8 @@ class AttributeCleaner:
         by_rule = {active.id: 0 for _, active in answerable}
         found: list[RepairedColumn | None] = []
         accepted: list[AcceptedColumn | None] = []
-        for cells, constants in batches:
-            repairs, n_repairs, acceptances = self.state.process(cells, position)
+        for (cells, constants), in_panes in zip(batches, panes, strict=True):
+            repairs, n_repairs, acceptances = self.state.process(cells, position, in_panes)
             if self.applied:
                 thresholds = self.state.accept_after.tolist()
                 accepted.append(
@@ -151,7 +155,8 @@ class AttributeCleaners:
         self._mode = Mode(basic=windowing == "basic", vote={"class": False, "vote": True}[repair])
         self._window = PaneWindow(0, 1, 0)
         if window:
-            self._window = PaneWindow(window.slide, window.size // window.slide, remember_panes or 0)
+            slide = window.slide if window.column is None else TIMED
+            self._window = PaneWindow(slide, window.size // window.slide, remember_panes or 0)
         self.live: dict[str, AttributeCleaner] = {}  #: by RHS attribute: with its live rules
         self.shadow: dict[str, AttributeCleaner] = {}  #: likewise, with its live and shadow rules
 
@@ -159,8 +164,8 @@ class AttributeCleaners:
         yield from self.live.values()
         yield from self.shadow.values()
 
-    def add(self, active: ActiveRule, type: pa.DataType, position: int) -> None:
-        """Let a rule begin, with no groups, on an attribute of a type; the next tuple is at the position."""
+    def add(self, active: ActiveRule, type: pa.DataType, pane: int) -> None:
+        """Let a rule begin, with no groups, on an attribute of a type; the newest tuple is in the pane."""
         attribute = active.rule.rhs
         if active.rule.is_shadow and attribute not in self.shadow and attribute in self.live:
             self.shadow[attribute] = self.live[attribute].copy(applied=False)
@@ -169,7 +174,7 @@ class AttributeCleaners:
             if attribute in side:
                 side[attribute].add(active)
             elif side is sides[0]:
-                state = SoloAttribute(self._mode, self._window, position)
+                state = SoloAttribute(self._mode, self._window, pane)
                 side[attribute] = AttributeCleaner(
                     attribute, type, state, [active], self._accept_after, applied=side is self.live
                 )
@@ -205,11 +210,10 @@ class AttributeCleaners:
             for cleaner in self:
                 cleaner.replace(active)
 
-    def load_state(self, saved: SavedAttribute, position: int) -> Attribute:
-        """Return a state as it was saved when the next tuple was at the position."""
+    def load_state(self, saved: SavedAttribute, pane: int) -> Attribute:
+        """Return a state as it was saved when the newest tuple was in the pane."""
         kind = SoloAttribute if saved.arrays[0].size == 1 else HingedAttribute
-        # The window has not reached the next tuple yet, though it may be the first of a pane.
-        state = kind(self._mode, self._window, max(0, position - 1))
+        state = kind(self._mode, self._window, pane)
         try:
             state.load(saved.arrays)
         except ValueError as error:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..config import (
     DEFAULT_REMEMBER,
     DEFAULT_WINDOW,
+    Remember,
     Window,
     check_accept_after,
     check_count,
@@ -21,6 +22,7 @@ from ..config import (
     check_windowing,
     remember_panes,
 )
+from ..errors import SchemaError
 from ..kernel.saved import copied
 from ..rules.active import ActiveRules
 from ..rules.check import warn_of_twins
@@ -31,6 +33,7 @@ from .apply import BatchColumns, apply_rules, evaluate_conditions
 from .attribute import AttributeCleaner, AttributeCleaners
 from .audit import RepairedColumn, audit_batch, audit_schema, in_schema_order, replace_cells
 from .check import check_columns, check_same_schema, check_stream
+from .panes import PaneClock, check_time_column
 from .placement import Placement, Share
 from .snapshot import Snapshot, from_parts, pack, to_parts, unpack
 from .threads import Threads
@@ -52,7 +55,7 @@ class Engine:
         accept_after: A value that a group meets this often, and the true one hardly any more, is accepted as
             its new truth; None: never.
         remember: For how many tuples Bleach windowing keeps a count: a multiple of the window's slide, and at
-            least its size; None: for ever.
+            least its size; a duration if the window is one in time; None: for ever.
         threads: How many attributes are cleaned at the same time; the results do not depend on it.
         share: What this engine has to clean if it is one of several lanes; all if not given. It knows all
             rules, but sees the columns of its own attributes only.
@@ -72,7 +75,7 @@ class Engine:
         windowing: str = "bleach",
         repair: str = "class",
         accept_after: int | None = 10,
-        remember: int | str | None = DEFAULT_REMEMBER,
+        remember: Remember = DEFAULT_REMEMBER,
         threads: int = 1,
         share: Share | None = None,
     ) -> None:
@@ -90,7 +93,7 @@ class Engine:
         windowing: str = "bleach",
         repair: str = "class",
         accept_after: int | None = 10,
-        remember: int | str | None = DEFAULT_REMEMBER,
+        remember: Remember = DEFAULT_REMEMBER,
         threads: int = 1,
         share: Share | None = None,
     ) -> Engine:
@@ -107,12 +110,15 @@ class Engine:
         windowing: str,
         repair: str,
         accept_after: int | None,
-        remember: int | str | None,
+        remember: Remember,
         threads: int,
         share: Share | None,
     ) -> None:
         self._rules = rules
         self.window = check_window(window)
+        check_time_column(window, rules.schema)
+        #: what time it is in a time window; None if there is none
+        self._clock = PaneClock(window.column, window.slide) if window and window.column else None
         self.windowing = check_windowing(windowing)
         self.repair = check_repair(repair)
         self.accept_after = check_accept_after(accept_after)
@@ -135,7 +141,7 @@ class Engine:
             if self.share is not None:
                 self.share = self.share.with_rule(active.rule, self.rules[:n])
             self._repairs[active.id] = 0
-            self._cleaners.add(active, self.schema.field(active.rule.rhs).type, self.position)
+            self._cleaners.add(active, self.schema.field(active.rule.rhs).type, self._pane())
 
     @property
     def schema(self) -> pa.Schema:
@@ -175,8 +181,11 @@ class Engine:
 
     @property
     def columns_read(self) -> list[str]:
-        """The columns that the rules, their conditions and the id read, in the order of the schema."""
-        return self._rules.columns_read(self._own_attributes())
+        """The columns that the rules, their conditions, the id and the window read, in schema order."""
+        read = self._rules.columns_read(self._own_attributes())
+        if self._clock is None or self._clock.column in read:
+            return read
+        return [name for name in self.schema.names if name in read or name == self._clock.column]
 
     @property
     def nbytes(self) -> int:
@@ -287,7 +296,7 @@ class Engine:
         active = self._rules.apply(update)
         self.share = share
         if update.rule is not None:
-            self._cleaners.add(active, self.schema.field(active.rule.rhs).type, self.position)
+            self._cleaners.add(active, self.schema.field(active.rule.rhs).type, self._pane())
             self._repairs[active.id] = 0
         elif update.delete is not None:
             self._cleaners.delete(active)
@@ -302,6 +311,13 @@ class Engine:
         Raises:
             SchemaError: If a column that is read is gone or of another type; the engine is as it was.
         """
+        if self._clock is not None and isinstance(schema, pa.Schema):
+            kind = self.schema.field(self._clock.column).type
+            if [one.type for one in schema if one.name == self._clock.column] != [kind]:
+                raise SchemaError(
+                    f"schema from position {self.position} on: column {self._clock.column!r}, which the "
+                    f"window reads, was {kind}; keep it as it was"
+                )
         self._rules.adopt_schema(schema, self.position)
         self._cleaners.replace_rules(self._rules)
 
@@ -379,9 +395,11 @@ class Engine:
             saved.share,
         )
         engine.position = saved.position
+        if engine._clock is not None:
+            engine._clock = replace(engine._clock, first=saved.clock[0], pane=saved.clock[1])
         engine._repairs = dict(saved.repairs)
         cleaners = engine._cleaners
-        states = engine._threads.map(lambda one: cleaners.load_state(one, saved.position), saved.attributes)
+        states = engine._threads.map(lambda one: cleaners.load_state(one, engine._pane()), saved.attributes)
         for one, state in zip(saved.attributes, states, strict=True):
             cleaners.put(one, state, saved.rules)
         return engine
@@ -404,6 +422,10 @@ class Engine:
                 for name in (*active.rule.lhs, cleaner.name)
             )
             self._threads.map(lambda name: [one[name] for one in columns], list(read))
+        panes: list[NDArray[Any] | None] = [None] * len(batches)
+        clock = self._clock
+        if clock is not None:
+            panes[:], clock = clock.read(batches)
         ready = self._threads.map(
             lambda cleaner: [
                 apply_rules(one, cleaner.name, cleaner.rules, held, self.share)
@@ -413,9 +435,10 @@ class Engine:
         )
         # Nothing that can fail on a bad batch comes after this line.
         decided = self._threads.map(
-            lambda work: work[0].clean(work[1], self.position, self.version),
+            lambda work: work[0].clean(work[1], panes, self.position, self.version),
             list(zip(cleaners, ready, strict=True)),
         )
+        self._clock = clock
         for one in decided:
             for id, count in one.by_rule.items():
                 self._repairs[id] += count
@@ -448,11 +471,18 @@ class Engine:
                 accept_after=self.accept_after,
                 remember=self.remember,
                 position=self.position,
+                clock=self._clock.to_list() if self._clock else [],
                 repairs=self._repairs,
                 attributes=self._cleaners.save(states),
                 share=self.share,
             )
         )
+
+    def _pane(self) -> int:
+        """Return the pane of the newest tuple; the window has not reached the next one yet."""
+        if self._clock is not None:
+            return self._clock.pane
+        return max(0, self.position - 1) // self.window.slide if self.window else 0
 
     def _own_attributes(self) -> tuple[str, ...] | None:
         """Return the attributes that are cleaned here; None for all."""

@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..config import Window
+from ..config import Remember, Window, microseconds
 from ..errors import SnapshotError
 from ..rules.active import ActiveRules
 from ..schema_text import schema_from_text, schema_to_text
@@ -48,8 +49,9 @@ class Snapshot:
     windowing: str  #: the windowing strategy
     repair: str  #: the repair algorithm
     accept_after: int | None  #: after how many confirmations a change is accepted
-    remember: int | str | None  #: for how many tuples counts are kept
+    remember: Remember  #: for how long counts are kept
     position: int  #: where the next tuple will be
+    clock: list[Any]  #: what time it is in a time window
     repairs: dict[str, int]  #: by rule: repairs so far
     attributes: list[SavedAttribute]  #: the states of the attributes with rules
     share: Share | None = None  #: the lane's part of the work; None for all of it
@@ -62,12 +64,13 @@ def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
         "schema": schema_to_text(snapshot.rules.schema),
         "id": snapshot.rules.id,
         "rules": snapshot.rules.save(),
-        "window": snapshot.window and [snapshot.window.size, snapshot.window.slide],
+        "window": snapshot.window and snapshot.window.to_list(),
         "windowing": snapshot.windowing,
         "repair": snapshot.repair,
         "accept_after": snapshot.accept_after,
-        "remember": snapshot.remember,
+        "remember": _remember_to_json(snapshot.remember),
         "position": snapshot.position,
+        "clock": snapshot.clock,
         "repairs": snapshot.repairs,
         "attributes": [
             {"name": saved.name, "applied": saved.applied, "arrays": len(saved.arrays)}
@@ -96,8 +99,9 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
             windowing=read["windowing"],
             repair=read["repair"],
             accept_after=read["accept_after"],
-            remember=read["remember"],
+            remember=_remember_from_json(read["remember"]),
             position=read["position"],
+            clock=read["clock"],
             repairs=read["repairs"],
             attributes=[
                 SavedAttribute(one["name"], one["applied"], list(islice(rest, one["arrays"])))
@@ -109,6 +113,15 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
         raise SnapshotError(
             f"snapshot: the header cannot be read ({error!r}); give what snapshot_parts() returned"
         ) from None
+
+
+def _remember_to_json(remember: Remember) -> Any:
+    return [microseconds("remember", remember)] if isinstance(remember, timedelta) else remember
+
+
+def _remember_from_json(saved: Any) -> Remember:
+    remember: Remember = timedelta(microseconds=saved[0]) if isinstance(saved, list) else saved
+    return remember
 
 
 def pack(header: bytes, arrays: Iterable[NDArray[Any]]) -> bytes:

@@ -24,10 +24,13 @@ from .window import sweep
 _CHUNK_TUPLES = 32_768  # bounds the room that is reserved ahead
 
 
+TIMED = -1  # a number of tuples per pane
+
+
 class PaneWindow(NamedTuple):
     """A sliding window in panes."""
 
-    slide: int  #: tuples per pane, 0 for no window
+    slide: int  #: tuples per pane; 0 for no window, TIMED if the caller says which pane a tuple is in
     n_panes: int  #: panes per window
     n_remembered: int  #: panes in which the newest cell of a super cell may lie, 0 for all
 
@@ -41,14 +44,17 @@ class Attribute(ABC):
     Args:
         mode: Which counts, and over what.
         window: The window.
-        position: Where in the stream it begins.
+        pane: The pane that it begins in.
     """
 
-    def __init__(self, mode: Mode, window: PaneWindow, position: int) -> None:
+    def __init__(self, mode: Mode, window: PaneWindow, pane: int) -> None:
         self.mode = mode
         self.window = window
         #: the pane of the newest tuple
-        self.pane = position // window.slide if window.slide else 0
+        self.pane = pane
+        #: how many tuples of it there were, and how many there will be: a guess if panes are given
+        self.pane_tuples = 0
+        self.pane_length = max(0, window.slide)
         #: True from the middle of each pane to its end
         self.sweeping = False
         #: the sweep has been at all super cells below this slot, and need not go to `sweep_end` or above
@@ -102,8 +108,15 @@ class Attribute(ABC):
         """Return how many super cells there are, those that the sweep has yet to drop included."""
         return int(pool_live(self.cell_pool))
 
-    def process(self, cells: Cells, position: int) -> tuple[Repairs, int, Acceptances]:
-        """Clean the cells of a batch whose first tuple is at `position`.
+    def process(
+        self, cells: Cells, position: int, panes: NDArray[np.int64] | None = None
+    ) -> tuple[Repairs, int, Acceptances]:
+        """Clean the cells of a batch.
+
+        Args:
+            cells: The cells.
+            position: The position of the first tuple.
+            panes: The pane of each tuple, if they are not a matter of positions; they never fall.
 
         Returns:
             The repairs, their number, and the accepted changes. They name values that stay as they are until
@@ -116,7 +129,14 @@ class Attribute(ABC):
         n_repairs = 0
         first = 0
         while first < n:
-            last = first + self._move_to(position + first, min(n - first, _CHUNK_TUPLES))
+            last = min(n, first + _CHUNK_TUPLES)
+            if panes is not None:
+                last = min(last, int(np.searchsorted(panes, panes[first], "right")))
+                last = first + self._move_to(int(panes[first]), last - first)
+            elif self.window.slide:
+                pane, self.pane_tuples = divmod(position + first, self.window.slide)
+                last = min(last, first + self.window.slide - self.pane_tuples)
+                last = first + self._move_to(pane, last - first)
             n_bytes = 0
             offsets = cells.column.offsets
             if cells.column.value_index.size:
@@ -125,46 +145,53 @@ class Attribute(ABC):
                 n_bytes = int(offsets[last] - offsets[first])
             self._reserve(last - first, n_bytes)
             n_repairs = self._clean(cells, first, last, repairs, n_repairs, acceptances)
+            self.pane_tuples += last - first
             if self.sweeping:
-                self._sweep_some(position + last)
+                self._sweep_some()
             first = last
         return repairs, n_repairs, acceptances
 
-    def _move_to(self, position: int, n_tuples: int) -> int:
-        """Let the window reach a position; return how many of `n_tuples` from there on lie alike."""
-        slide = self.window.slide
-        if not slide:
-            return n_tuples
-        pane, offset = divmod(position, slide)
-        while self.pane < pane:
-            if not self.sweeping:
-                self._begin_sweep()
-            self._sweep_to(self.sweep_end)
-            self._slide()
-        half = slide // 2
-        if offset >= half and not self.sweeping:
+    def _move_to(self, pane: int, n_tuples: int) -> int:
+        """Let the window reach a pane; return how many of its next `n_tuples` tuples lie alike."""
+        if pane > self.pane:
+            self._slide_to(pane)
+        half = self.pane_length // 2
+        if self.pane_tuples < half:
+            return min(n_tuples, half - self.pane_tuples)
+        if not self.sweeping:
             self._begin_sweep()
-        return min(n_tuples, (half if offset < half else slide) - offset)
+        return n_tuples
 
     def _begin_sweep(self) -> None:
         self.sweeping = True
         self.sweep_at = 0
         self.sweep_end = int(pool_used(self.cell_pool))
 
-    def _sweep_some(self, position: int) -> None:
-        """Sweep as far as the position asks for, so that the end of the pane finds nothing left to do."""
-        half = self.window.slide // 2
-        done = position - self.pane * self.window.slide - half
-        self._sweep_to(-(-self.sweep_end * done // (self.window.slide - half)))
+    def _sweep_some(self) -> None:
+        """Sweep as far as the tuples of the pane ask for, so that its end finds nothing left to do."""
+        half = self.pane_length // 2
+        done, whole = self.pane_tuples - half, self.pane_length - half
+        self._sweep_to(self.sweep_end if done >= whole else -(-self.sweep_end * done // whole))
 
     def _sweep_to(self, slot: int) -> None:
         if slot > self.sweep_at:
             self._sweep(self.sweep_at, slot)
             self.sweep_at = slot
 
-    def _slide(self) -> None:
+    def _slide_to(self, pane: int) -> None:
+        if not self.sweeping:
+            self._begin_sweep()
+        self._sweep_to(self.sweep_end)
         self.sweeping = False
-        self.pane += 1
+        is_next = pane == self.pane + 1
+        self.pane = pane
+        self._slide(is_next=is_next)
+        if self.window.slide == TIMED:
+            self.pane_length = (self.pane_length + self.pane_tuples + 1) // 2
+            self.pane_tuples = 0
+
+    def _slide(self, *, is_next: bool) -> None:  # noqa: B027 - most kinds have nothing to do
+        """Do what a slide, to the next pane or a later one, asks for at once."""
 
     @abstractmethod
     def _reserve(self, n_tuples: int, n_bytes: int) -> None:
@@ -203,7 +230,7 @@ class Attribute(ABC):
 
     def copy(self) -> Attribute:
         """Return an attribute with a state of its own that is the same."""
-        twin = type(self)(self.mode, self.window, self.pane * self.window.slide)
+        twin = type(self)(self.mode, self.window, self.pane)
         twin.accept_after = self.accept_after
         twin.load(self.save())
         return twin
@@ -216,8 +243,8 @@ class Attribute(ABC):
 class SoloAttribute(Attribute):
     """An attribute with a single rule."""
 
-    def __init__(self, mode: Mode, window: PaneWindow, position: int) -> None:
-        super().__init__(mode, window, position)
+    def __init__(self, mode: Mode, window: PaneWindow, pane: int) -> None:
+        super().__init__(mode, window, pane)
         self._solo = new_solo()
 
     @property
@@ -259,11 +286,11 @@ class SoloAttribute(Attribute):
 
     def without_column(self, column: int) -> SoloAttribute:  # noqa: ARG002 - there is one
         """Return an attribute that has seen nothing: its only rule is gone."""
-        return SoloAttribute(self.mode, self.window, self.pane * self.window.slide)
+        return SoloAttribute(self.mode, self.window, self.pane)
 
     def with_column(self) -> HingedAttribute:
         """Return an attribute with the same state and room for one more rule."""
-        hinged = HingedAttribute(self.mode, self.window, self.pane * self.window.slide)
+        hinged = HingedAttribute(self.mode, self.window, self.pane)
         hinged.violations = self.violations
         hinged.accept_after = self.accept_after
         hinged.use(hinged_store(self._solo))
@@ -273,8 +300,8 @@ class SoloAttribute(Attribute):
 class HingedAttribute(Attribute):
     """An attribute with several rules, whose groups share super cells: the violation graph matters."""
 
-    def __init__(self, mode: Mode, window: PaneWindow, position: int) -> None:
-        super().__init__(mode, window, position)
+    def __init__(self, mode: Mode, window: PaneWindow, pane: int) -> None:
+        super().__init__(mode, window, pane)
         self._store = new_store(1)
         #: the violation graph of the window as it is
         self.current: Graph = new_graph(0)
@@ -290,7 +317,10 @@ class HingedAttribute(Attribute):
         """All that is known of its cells."""
         return self._store
 
-    def _slide(self) -> None:
+    def _slide(self, *, is_next: bool) -> None:
+        if not is_next:
+            self._rebuild()
+            return
         if self._retired:
             groups = np.array(self._retired, np.int32)
             self._retired = []
@@ -298,7 +328,6 @@ class HingedAttribute(Attribute):
             grow(self.upcoming.candidates, self.upcoming.candidates.shape[0] + pool_live(self.cell_pool))
             grow(self.upcoming.table.heads, self.upcoming.candidates.shape[0] + 1)
             split_all(self._store, self.upcoming, self.mode, groups)
-        super()._slide()
         self.current, self.upcoming = self.upcoming, self.current
         # Now, and not when the sweep begins, so that it gets its room little by little.
         self._clear_upcoming()
@@ -369,13 +398,12 @@ class HingedAttribute(Attribute):
     def without_column(self, column: int) -> Attribute:
         """Return an attribute without a rule and all its groups; this one must not be used any more."""
         store = without_column(self._store, column, self.start, self.remembered)
-        position = self.pane * self.window.slide
         rest: Attribute
         if store.set.size == 1:
-            rest = SoloAttribute(self.mode, self.window, position)
+            rest = SoloAttribute(self.mode, self.window, self.pane)
             rest.use(solo_store(store))
         else:
-            rest = HingedAttribute(self.mode, self.window, position)
+            rest = HingedAttribute(self.mode, self.window, self.pane)
             rest.use(store)
         rest.violations = np.delete(self.violations, column)
         rest.accept_after = np.delete(self.accept_after, column)

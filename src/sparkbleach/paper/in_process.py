@@ -24,7 +24,7 @@ from .messages import Clock, Envelope, batch_from_bytes, batch_to_bytes
 from .sequencer import Sequencer
 from .stages import COORDINATOR, END, Stage, clock_ticks, declare_stages, paused_garbage_collector
 from .tally import Tally
-from .topology import PaperTopology
+from .topology import PaperTopology, check_counted
 from .worker import Saved, StatefulWorker
 
 
@@ -55,6 +55,7 @@ class DistributedEngine:
         repair: str = "class",
         topology: PaperTopology = PaperTopology(),  # noqa: B008 -- it is frozen
     ) -> None:
+        check_counted(window)
         check_windowing(windowing)
         check_repair(repair)
         self.schema = schema

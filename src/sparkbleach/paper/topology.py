@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..config import check_choice, check_count
+from ..config import Window, check_choice, check_count
+from ..errors import ConfigError
 
 COORDINATIONS = ("hinge", "basic", "dr", "ir")
 
@@ -35,3 +36,9 @@ class PaperTopology:
         check_choice("coordination", self.coordination, COORDINATIONS)
         if self.top is not None:
             check_count("top", self.top)
+
+
+def check_counted(window: Window | None) -> None:
+    """Check that a window is counted in tuples: workers know the panes from positions."""
+    if window is not None and window.column is not None:
+        raise ConfigError("window: the paper's topology has windows in tuples only; give Window.tuples(…)")

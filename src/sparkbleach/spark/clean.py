@@ -14,8 +14,9 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from ..config import DEFAULT_WINDOW, Window, check_repair, check_window, check_windowing
 from ..engine.audit import audit_schema
 from ..engine.check import check_stream
+from ..engine.panes import check_time_column
 from ..errors import ConfigError
-from ..paper.topology import PaperTopology
+from ..paper.topology import PaperTopology, check_counted
 from ..rules.check import columns_read, is_plain
 from ..rules.rule import RuleLike
 from ..rules.update import RuleUpdate, sort_updates
@@ -93,10 +94,13 @@ def clean(
     paper = paper_topology(df, topology)
     check_control(df, control)
     check_window(window)
+    if paper:
+        check_counted(window)
     check_windowing(windowing)
     check_repair(repair)
     schema = arrow_schema(df.schema)
     updates = sort_updates(rule_updates)
+    check_time_column(window, schema)
     active = check_stream(schema, rules, id)
     first_rules = active.rules
     all_rules, n_rules = check_rules(active, updates, paper=paper is not None, warn=True)
@@ -106,7 +110,8 @@ def clean(
     check_session(df, None if paper else len(placement.lanes))
     if len(placement.lanes) > 1:
         logger.info("lanes: %s", placement)
-    read = columns_read(all_rules, schema) or [id]
+    clock = [window.column] if window and window.column else []
+    read = [*columns_read(all_rules, schema), *clock] or [id]
     plain = [name for name in schema.names if control is not None and is_plain(schema.field(name).type)]
     cells = [name for name in schema.names if name in read or name in plain]
     ordered, order = _add_order(df, order_by, apart=cells if quarantine else ())
@@ -129,7 +134,7 @@ def clean(
         limits=limits,
         paper=paper,
         placement=placement,
-        lane_cells=cells_by_lane(placement, all_rules, cells, (*plain, *order)),
+        lane_cells=cells_by_lane(placement, all_rules, cells, (*plain, *order, *clock)),
     )
     n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
     decided = _decide(ordered, plan, control, n_partitions)

@@ -26,7 +26,7 @@ _CHANGEABLE = {"rules", "updates", "control"}
 def remembered_options(plan: Plan) -> dict[str, Any]:
     """Return the options and rules that a checkpoint remembers, as JSON values."""
     return {
-        "window": plan.window and [plan.window.size, plan.window.slide],
+        "window": plan.window and plan.window.to_list(),
         "windowing": plan.windowing,
         "repair": plan.repair,
         "rules": [rule.to_dict() for rule in plan.rules],
