@@ -195,7 +195,8 @@ def _clean_cell(
     if store.cells[x]["pane"] < remembered:
         store.cells[x]["cumulative"] = 0  # it was forgotten, and begins anew
     cell_add(store, x, pane, start)
-    store.cells[x]["count"] += n_more
+    if n_more > 0:
+        store.cells[x]["count"] += n_more
     if n_in_graph > 0:
         store.cells[x]["cumulative"] += 1 + n_more
         for later in range(1 + with_upcoming):

@@ -39,14 +39,15 @@ GROUP_FIELDS = [
     ("other_pane", np.int64),  # of the newest cell with another value than `last`
     ("last", np.int32),  # value of the newest cell
     ("next", np.int32),  # in the table or the pool
-    ("first_cell", np.int32),  # of the group's super cells
     ("n_cells", np.int32),  # how many super cells it has
     ("recent_cell", np.int32),  # the super cell that a cell of it joined last
-    ("column", np.int16),  # which rule of the attribute; NONE if the slot is free
-    ("in_graph", np.int16),  # 1 from the first violation on
-    ("held", np.int32),  # the value that it holds to be true; this and what follows is in truth.py
+    ("held", np.int32),  # the value that it holds to be true; see truth.py
     ("seen", np.int16),  # how often it was seen, up to the rule's threshold
     ("lead", np.int16),  # by how much the challenger leads
+    ("column", np.int16),  # which rule of the attribute; NONE if the slot is free
+    ("in_graph", np.int16),  # 1 from the first violation on
+    # What most tuples do not need comes last.
+    ("first_cell", np.int32),  # of the group's super cells
     ("challenger", np.int32),  # the value that may be accepted next
 ]
 GROUP = np.dtype(GROUP_FIELDS, align=True)

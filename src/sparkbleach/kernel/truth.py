@@ -48,12 +48,6 @@ def is_accepted(groups: Groups, values: Values, g: int, value: int, accept_after
         if group["lead"] > 0:
             group["lead"] = max(group["lead"] - _SETBACK, 0)
         return False
-    return _challenge(groups, values, g, value, accept_after)
-
-
-@jit
-def _challenge(groups: Groups, values: Values, g: int, value: int, accept_after: int) -> bool:
-    group = groups.records[g]
     if group["held"] == NONE:
         value_keep(values, value)
         group["held"] = value
@@ -62,6 +56,13 @@ def _challenge(groups: Groups, values: Values, g: int, value: int, accept_after:
     if group["lead"] > 0 and group["challenger"] != value:
         group["lead"] -= 1
         return False
+    return _challenge(groups, values, g, value, accept_after)
+
+
+@jit
+def _challenge(groups: Groups, values: Values, g: int, value: int, accept_after: int) -> bool:
+    """Let a value be the challenger once more, or instead of one that leads no longer."""
+    group = groups.records[g]
     if group["challenger"] != value:
         value_keep(values, value)
         if group["challenger"] != NONE:
