@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from datetime import timedelta
 from typing import Any, Literal, TypedDict
 
 from .errors import ConfigError
@@ -18,6 +20,8 @@ LEFTS = ("flag", "repair")
 #: how long Bleach windowing keeps a count, if nothing is said
 DEFAULT_REMEMBER: Literal["4 windows"] = "4 windows"
 _REMEMBERED_WINDOWS = 4
+#: the kernel counts in 16 bits
+ACCEPT_AFTER_MAX = 30_000
 #: by option: what None is in a file of rules, on the command line, and in JSON
 TEXT_OF_NONE = {"accept_after": "never", "remember": "forever"}
 #: the options that `repair="bayes"` alone reads
@@ -31,21 +35,46 @@ def check_count(option: str, count: int) -> int:
     return count
 
 
+_MICROSECOND = timedelta(microseconds=1)
+_DURATION = re.compile(r"(\d+) (microsecond|millisecond|second|minute|hour|day|week)s?")
+
+
+def microseconds(option: str, duration: timedelta | str) -> int:
+    """Return a duration, or a text such as `10 minutes`, in microseconds."""
+    if isinstance(duration, str):
+        match = _DURATION.fullmatch(duration.strip())
+        if match is not None and int(match[1]) <= _DURATION_MAX:
+            duration = timedelta(**{f"{match[2]}s": int(match[1])})
+    if not isinstance(duration, timedelta) or duration < _MICROSECOND:
+        raise ConfigError(
+            f"{option}: {duration!r} must be a positive duration: a timedelta, or a text such as '10 minutes'"
+        )
+    return duration // _MICROSECOND
+
+
+#: of any unit
+_DURATION_MAX = 1_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A sliding window that is counted in tuples.
+    """A sliding window that is counted in tuples, or in time.
 
     Attributes:
-        size: How many tuples it holds.
-        slide: How many tuples it moves by; `size` is a multiple of it.
+        size: How many tuples it holds; or how many microseconds.
+        slide: How many of them it moves by; `size` is a multiple of it.
+        column: The column with the time of each tuple; None for a window in tuples.
     """
 
     size: int
     slide: int
+    column: str | None = None
 
     def __post_init__(self) -> None:
         check_count("window, size", self.size)
         check_count("window, slide", self.slide)
+        if self.column is not None and not isinstance(self.column, str):
+            raise ConfigError(f"window: {self.column!r} must be the name of a column")
         if self.size % self.slide:
             raise ConfigError(
                 f"window: size {self.size} is not a multiple of slide {self.slide}; "
@@ -57,6 +86,21 @@ class Window:
         """Return a window of `size` tuples that moves by `slide`, or by its whole size."""
         return cls(size, size if slide is None else slide)
 
+    @classmethod
+    def time(cls, column: str, size: timedelta | str, slide: timedelta | str | None = None) -> Window:
+        """Return a window of the last `size`, by the time in a column; it moves by `slide`, or by its size.
+
+        Durations are timedeltas, or texts such as `10 minutes`, `1 hour` and `2 days`.
+        """
+        if not isinstance(column, str):
+            raise ConfigError(f"window: {column!r} must be the name of a column")
+        length = microseconds("window, size", size)
+        return cls(length, length if slide is None else microseconds("window, slide", slide), column)
+
+    def to_list(self) -> list[Any]:
+        """Return the window as its arguments, fit for JSON."""
+        return [self.size, self.slide] if self.column is None else [self.size, self.slide, self.column]
+
 
 DEFAULT_WINDOW = Window.tuples(2_000_000, slide=1_000_000)
 
@@ -64,7 +108,10 @@ DEFAULT_WINDOW = Window.tuples(2_000_000, slide=1_000_000)
 def check_window(window: Window | None) -> Window | None:
     """Return a window, or None."""
     if window is not None and not isinstance(window, Window):
-        raise ConfigError(f"window: {window!r} is not a window; write Window.tuples(1000, slide=500) or None")
+        raise ConfigError(
+            f"window: {window!r} is not a window; write Window.tuples(1000, slide=500), "
+            "Window.time('at', '1 hour', '10 minutes') or None"
+        )
     return window
 
 
@@ -77,7 +124,11 @@ def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
 
 def is_accept_after(value: object) -> bool:
     """Return whether this is how often in a row a group may have to meet a value: an integer, 2 or more."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 2
+    return isinstance(value, int) and not isinstance(value, bool) and 2 <= value <= ACCEPT_AFTER_MAX
+
+
+#: tuples, or a duration for a window in time; None is for ever
+Remember = int | str | timedelta | None
 
 
 class OptionValues(TypedDict, total=False):
@@ -87,7 +138,7 @@ class OptionValues(TypedDict, total=False):
     windowing: str
     repair: str
     accept_after: int | None
-    remember: int | Literal["4 windows"] | None
+    remember: Remember
     look_ahead: int
     confidence: float
     trust: str | None
@@ -122,7 +173,7 @@ class Options:
     windowing: str = "bleach"
     repair: str = DEFAULT_REPAIR
     accept_after: int | None = 10
-    remember: int | Literal["4 windows"] | None = DEFAULT_REMEMBER
+    remember: Remember = DEFAULT_REMEMBER
     look_ahead: int = 1000
     confidence: float = 0.6
     trust: str | None = None
@@ -143,7 +194,7 @@ class Options:
 
     def _check_remember(self) -> None:
         """Check that counts are kept for whole panes, and no shorter than the window."""
-        if not isinstance(self.remember, int):
+        if self.remember is None or self.remember == DEFAULT_REMEMBER:
             return
         if self.windowing != "bleach":
             raise ConfigError(
@@ -151,14 +202,18 @@ class Options:
             )
         if self.window is None:
             raise ConfigError("remember: without a window all counts stay; leave it out, or give a window")
-        if self.remember % self.window.slide:
+        if (self.window.column is None) != isinstance(self.remember, int):
+            kind = "a number of tuples" if self.window.column is None else "a duration such as '1 hour'"
+            raise ConfigError(f"remember: {self.remember!r} must be {kind}, as the window is; or forever")
+        length = _length(self.remember)
+        if length % self.window.slide:
             raise ConfigError(
-                f"remember: {self.remember} is not a multiple of the window's slide {self.window.slide}; "
+                f"remember: {length} is not a multiple of the window's slide {self.window.slide}; "
                 "give a multiple of it"
             )
-        if self.remember < self.window.size:
+        if length < self.window.size:
             raise ConfigError(
-                f"remember: {self.remember} is less than the window's size {self.window.size}; "
+                f"remember: {length} is less than the window's size {self.window.size}; "
                 f"give at least {self.window.size}"
             )
 
@@ -167,23 +222,34 @@ class Options:
         """For how many panes Bleach windowing keeps a count; None for ever."""
         if self.window is None or self.remember is None:
             return None
-        if isinstance(self.remember, int):
-            return self.remember // self.window.slide
-        return _REMEMBERED_WINDOWS * (self.window.size // self.window.slide)
+        if self.remember == DEFAULT_REMEMBER:
+            return _REMEMBERED_WINDOWS * (self.window.size // self.window.slide)
+        return _length(self.remember) // self.window.slide
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as values that JSON has."""
-        window = self.window and [self.window.size, self.window.slide]
+        window = self.window and self.window.to_list()
         rest = {
             name: TEXT_OF_NONE.get(name) if value is None else value for name, value in asdict(self).items()
         }
+        if isinstance(self.remember, timedelta):
+            rest["remember"] = {"microseconds": _length(self.remember)}
         return {**rest, "window": window}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Options:
         """Return the options that `to_dict` has written."""
         values = {option.name: read_option(option.name, saved[option.name]) for option in fields(cls)}
+        if isinstance(values["remember"], dict):
+            values["remember"] = timedelta(**values["remember"])
         return cls(**{**values, "window": Window(*saved["window"]) if saved["window"] else None})
+
+
+def _length(remember: Remember) -> int:
+    """Return for how many tuples, or microseconds, counts are kept."""
+    if isinstance(remember, int):
+        return remember
+    return microseconds("remember", remember) if remember is not None else 0
 
 
 def read_option(name: str, value: Any) -> Any:
@@ -199,14 +265,17 @@ def check_option(name: str, value: Any) -> None:
 def _check_accept_after(value: Any) -> None:
     if value is not None and not is_accept_after(value):
         raise ConfigError(
-            f"accept_after: {value!r} must be an integer of 2 or more, or never (in Python: None)"
+            f"accept_after: {value!r} must be an integer from 2 to {ACCEPT_AFTER_MAX:,}, "
+            "or never (in Python: None)"
         )
 
 
 def _check_remember(value: Any) -> None:
     if value is None or value == DEFAULT_REMEMBER:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, timedelta | str):
+        microseconds("remember", value)
+    elif isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(f"remember: {value!r} must be a positive integer, or forever (in Python: None)")
 
 

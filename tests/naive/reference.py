@@ -8,6 +8,7 @@ this does.
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Tuple = Mapping[str, Any]
-Group = tuple[int, tuple[Any, ...]]  # (which incarnation of a rule, LHS value)
+#: (which incarnation of a rule, LHS value, how many groups with this key were retired before)
+Group = tuple[int, tuple[Any, ...], int]
 Key = tuple[frozenset[Group], Any]  # a super cell: the set of groups, the value
 
 
@@ -50,12 +52,51 @@ class SuperCell:
     """The cells with one value that lie in exactly one set of groups: counts, no tuple ids."""
 
     window: Counter[int] = field(default_factory=Counter)  # pane -> cells
+    newest: int = 0  # the pane of its newest cell
     cumulative: int | None = None  # only while in the graph
 
     @property
     def window_count(self) -> int:
         """Its cells in the window."""
         return sum(self.window.values())
+
+
+@dataclass
+class Belief:
+    """What a group holds to be true."""
+
+    held: Any
+    seen: int = 1
+    challenger: Any = None
+    lead: int = 0
+
+    def see(self, value: Any, h: int) -> bool:
+        """Take a cell's value in; return whether a change is accepted."""
+        if value == self.held:
+            self.seen = min(h, self.seen + 1)
+            self.lead = max(0, self.lead - 3)
+        elif self.lead == 0 or value == self.challenger:
+            self.challenger = value
+            self.lead += 1
+            if self.lead == h:
+                if self.seen >= h:
+                    return True
+                self.held, self.seen, self.lead = value, self.lead, 0
+        else:
+            self.lead -= 1
+        return False
+
+
+@dataclass(frozen=True)
+class NaiveAcceptance:
+    """One accepted change."""
+
+    rule: str
+    key: tuple[Any, ...]
+    attribute: str
+    old: Any
+    new: Any
+    position: int
 
 
 @dataclass(frozen=True)
@@ -84,25 +125,33 @@ class NaiveAttribute:
         self.repair = repair
         self.super_cells: dict[Key, SuperCell] = {}
         self.graph: set[Group] = set()
+        self.beliefs: dict[Group, Belief] = {}
+        #: how many groups with a key were retired
+        self.retirements: Counter[tuple[int, tuple[Any, ...]]] = Counter()
+        self.retired: set[Group] = set()
 
     def count(self, cell: SuperCell) -> int:
         """Basic: window counts; Bleach: cumulative counts."""
         return cell.window_count if self.windowing == "basic" else (cell.cumulative or 0)
 
-    def slide(self, first_pane: int) -> None:
+    def slide(self, first_pane: int, first_remembered: int | None) -> None:
         """Steps 1 to 4 of a slide."""
         for cell in self.super_cells.values():
             for pane in [p for p in cell.window if p < first_pane]:
                 del cell.window[pane]
-        alive = {g for (groups, _), cell in self.super_cells.items() if cell.window_count for g in groups}
-        everything = {g for groups, _ in self.super_cells for g in groups}
-        self.remove_groups(everything - alive)
         if self.windowing == "basic":
-            self.super_cells = {k: c for k, c in self.super_cells.items() if c.window_count}
+            first_remembered = first_pane
+        if first_remembered is not None:
+            self.super_cells = {k: c for k, c in self.super_cells.items() if c.newest >= first_remembered}
+        alive = {g for (groups, _), cell in self.super_cells.items() if cell.window_count for g in groups}
+        everything = {g for groups, _ in self.super_cells for g in groups} | self.graph | set(self.beliefs)
+        self.remove_groups(everything - (alive - self.retired))
+        self.retired.clear()
 
     def remove_groups(self, removed: set[Group]) -> None:
-        """Steps 2 and 3: from the history and from the graph."""
+        """Steps 3 and 4: from the history and from the graph."""
         self.graph -= removed
+        self.beliefs = {g: belief for g, belief in self.beliefs.items() if g not in removed}
         kept: dict[Key, SuperCell] = {}
         for (groups, value), cell in self.super_cells.items():
             left = groups - removed
@@ -110,6 +159,7 @@ class NaiveAttribute:
                 continue
             same = kept.setdefault((left, value), SuperCell())
             same.window.update(cell.window)
+            same.newest = max(same.newest, cell.newest)
             if left & self.graph:
                 same.cumulative = (same.cumulative or 0) + (cell.cumulative or 0)
         self.super_cells = {
@@ -129,12 +179,39 @@ class NaiveAttribute:
                 cell.cumulative = cell.window_count
         self.graph.add(group)
 
-    def join(self, groups: frozenset[Group], value: Any, pane: int) -> None:
-        """Let a cell join its super cell."""
+    def group(self, incarnation: int, lhs: tuple[Any, ...]) -> Group:
+        """Return the group with a key that is not retired."""
+        return (incarnation, lhs, self.retirements[incarnation, lhs])
+
+    def see(self, group: Group, value: Any, h: int) -> bool:
+        """Let a group see the value of its next cell; return whether a change is accepted."""
+        if group in self.beliefs:
+            return self.beliefs[group].see(value, h)
+        self.beliefs[group] = Belief(value)
+        return False
+
+    def accept(self, group: Group, value: Any, h: int, *, at_once: bool) -> tuple[Group, Any]:
+        """Retire a group; return the one that begins under its key, and what the old one held."""
+        old = self.beliefs.pop(group).held
+        self.retirements[group[:2]] += 1
+        new = self.group(*group[:2])
+        self.beliefs[new] = Belief(value, h)
+        if at_once:
+            self.remove_groups({group})
+        else:
+            self.retired.add(group)
+            if self.repair == "vote":  # it leaves the graph at once
+                self.graph.discard(group)
+                self.remove_groups(set())
+        return new, old
+
+    def join(self, groups: frozenset[Group], value: Any, pane: int, n: int = 1) -> None:
+        """Let a cell, or one that counts as n, join its super cell."""
         cell = self.super_cells.setdefault((groups, value), SuperCell())
-        cell.window[pane] += 1
+        cell.window[pane] += n
+        cell.newest = pane
         if groups & self.graph:
-            cell.cumulative = (cell.cumulative or 0) + 1
+            cell.cumulative = (cell.cumulative or 0) + n
 
     def subgraph(self, groups: set[Group]) -> set[Group]:
         """The connected components that hold these groups."""
@@ -165,15 +242,24 @@ class Reference:
         self,
         attributes: Iterable[str],
         rules: Iterable[NaiveRule],
-        window: tuple[int, int] | None,
+        window: tuple[int, int] | tuple[int, int, str] | None,
         windowing: str = "bleach",
         repair: str = "class",
+        remember: int | None = None,
+        accept_after: int | None = None,
     ) -> None:
         self.attribute_order = list(attributes)
         self.window = window
+        self.remember = remember
+        self.accept_after = accept_after
+        #: in stream order
+        self.accepted: list[NaiveAcceptance] = []
         self.windowing = windowing
         self.repair = repair
         self.position = 0
+        self.pane = 0
+        #: the number of the pane that the first time in the column of the window is in
+        self.first_pane: int | None = None
         self.version = 1
         self.incarnations = 0
         self.rules: dict[str, tuple[int, NaiveRule]] = {}
@@ -201,7 +287,7 @@ class Reference:
         self.version += 1
 
     def delete_rule(self, id: str) -> None:
-        """All groups of the rule are removed exactly as in steps 2 and 3 of a slide, in both states."""
+        """All groups of the rule are removed exactly as in steps 3 and 4 of a slide, in both states."""
         incarnation, rule = self.rules.pop(id)
         for states in (self.states, self.shadow_states):
             if rule.rhs in states:
@@ -223,7 +309,8 @@ class Reference:
         self.version += 1
 
     def _remove_groups_of(self, state: NaiveAttribute, incarnation: int) -> None:
-        state.remove_groups({g for groups, _ in state.super_cells for g in groups if g[0] == incarnation})
+        known = {g for groups, _ in state.super_cells for g in groups} | state.graph | set(state.beliefs)
+        state.remove_groups({g for g in known if g[0] == incarnation})
 
     def _drop_idle_states(self, attribute: str) -> None:
         rules = [rule for _, rule in self.rules.values() if rule.rhs == attribute]
@@ -235,13 +322,13 @@ class Reference:
     def process(self, t: Tuple) -> tuple[dict[str, Any], list[NaiveRepair]]:
         """Clean one tuple."""
         position, self.position = self.position, self.position + 1
-        pane = 0
-        if self.window:
-            size, slide = self.window
-            pane = position // slide
-            if position % slide == 0:
-                for state in (*self.states.values(), *self.shadow_states.values()):
-                    state.slide(pane - size // slide + 1)
+        pane = self.pane_of(t, position)
+        if self.window and pane > self.pane:
+            size, slide = self.window[:2]
+            remembered = None if self.remember is None else pane - self.remember // slide + 1
+            for state in (*self.states.values(), *self.shadow_states.values()):
+                state.slide(pane - size // slide + 1, remembered)
+        self.pane = pane
         clean = dict(t)
         repairs = []
         for attribute in self.attribute_order:
@@ -256,6 +343,23 @@ class Reference:
                 if repair is not None and any(self.rules[id][1].shadow for id in repair.rules):
                     repairs.append(repair)
         return clean, repairs
+
+    def pane_of(self, t: Tuple, position: int) -> int:
+        """By position; or by time, the greatest of this tuple's and those before, from the first one on."""
+        if self.window is None:
+            return 0
+        slide = self.window[1]
+        if len(self.window) == 2:
+            return position // slide
+        time = t[self.window[2]]
+        if time is None:
+            return self.pane
+        if not isinstance(time, dt.datetime):
+            time = dt.datetime.combine(time, dt.time())
+        number = (time.replace(tzinfo=None) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=slide)
+        if self.first_pane is None:
+            self.first_pane = number
+        return max(self.pane, number - self.first_pane)
 
     def _clean_cell(
         self, t: Tuple, attribute: str, pane: int, position: int, *, shadow: bool
@@ -279,8 +383,20 @@ class Reference:
                 if all(p is None or canonical(p) == x for p, x in zip(row[:-1], lhs, strict=True))
             ]
             if not rule.tableau or any(row[-1] is None for row in matching):
-                groups[rule.id] = (incarnation, lhs)
+                groups[rule.id] = state.group(incarnation, lhs)
             constants += [(rule.id, row[-1]) for row in matching if row[-1] is not None]
+
+        # Before detection: does a group accept the value as its new truth?
+        n_cells = 1
+        h = self.accept_after
+        if own is not None and h is not None:
+            for id, group in groups.items():
+                if state.see(group, own, h):
+                    groups[id], old = state.accept(group, own, h, at_once=self.window is None)
+                    n_cells = h
+                    if not shadow:
+                        key = tuple(t[x] for x in self.rules[id][1].lhs)
+                        self.accepted.append(NaiveAcceptance(id, key, attribute, old, own, position))
 
         # Detect: look at each group before the tuple is added.
         violated = []
@@ -289,7 +405,7 @@ class Reference:
             if (own is None and values) or (own is not None and values - {own}):
                 violated.append(id)
         if own is not None and groups:
-            state.join(frozenset(groups.values()), own, pane)
+            state.join(frozenset(groups.values()), own, pane, n_cells)
         for id in violated:
             state.enter_graph(groups[id])
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbleach import Engine, Rule, RuleError, RuleWarning
+from sparkbleach.engine.acceptance import Acceptance
 from sparkbleach.engine.audit import audit_batch, in_schema_order, replace_cells
 from sparkbleach.engine.placement import Placement, Share, place
 from tests.support.cases import Case, Pair, cases, count_rules
@@ -36,6 +37,14 @@ class Lanes:
         repaired = in_schema_order((column for part in decided for column in part), self.schema.names)
         _, audit = audit_batch(repaired, batch, None, self.lanes[0].audit_schema)
         return replace_cells(batch, repaired), audit
+
+    def take_accepted(self) -> list[Acceptance]:
+        """Return the accepted changes of all lanes in stream order."""
+        found = [one for lane in self.lanes for one in lane.take_accepted()]
+        names, rules = self.schema.names, [rule.id for rule in self.lanes[0].rules]
+        return sorted(
+            found, key=lambda one: (one.position, names.index(one.attribute), rules.index(one.rule))
+        )
 
     def each(self, change: Callable[[Engine], None]) -> None:
         """Do the same with all lanes: all succeed, or all refuse it for the same reason."""

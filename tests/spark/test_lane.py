@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkbleach import Rule
+from sparkbleach.control.outcome import Outcome
 from sparkbleach.spark import replica as replica_module
-from sparkbleach.spark.lane import MicroBatch
+from sparkbleach.spark.lane import MicroBatch, _own_outcomes
+from sparkbleach.spark.report import read_reports
+from tests.naive.reference import NaiveRule
 from tests.support.cases import SPARK_TYPES, Case, cases
 from tests.support.lane_stream import LaneStream
 
 pytestmark = pytest.mark.usefixtures("new_worker")
 
 
-@given(cases(choice=SPARK_TYPES), st.integers(0, 2**32), st.booleans(), st.booleans(), st.integers(1, 3))
+@given(
+    cases(choice=SPARK_TYPES, timed=False),
+    st.integers(0, 2**32),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 3),
+)
 def test_lanes_give_what_the_engine_gives(
     case: Case, seed: int, by_order: bool, live: bool, n_lanes: int
 ) -> None:
@@ -67,3 +78,46 @@ def test_commit_cannot_be_forgotten(stream: LaneStream) -> None:
         ):
             assert list(batch.decide()) == [None] * n
         assert stream.stores[0].state.read_head() is None
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_accepted_changes_are_reported(live: bool) -> None:
+    """Each lane reports the changes that it has accepted, as rows only with control; a rebuilt one does not.
+
+    Of many changes the report names a hundred, and counts the others.
+    """
+    types = dict.fromkeys("abcde", pa.int64())
+    rules = [(Rule(rhs, "a", rhs), NaiveRule(rhs, ("a",), rhs)) for rhs in "bc"]
+    stream = LaneStream(Case(types, rules, None, "bleach", "class", []), 0, False, live, n_lanes=2)
+
+    def send(values: list[int], keys: int) -> tuple[list[Outcome], dict[str, Any]]:
+        rows = [
+            {"n": n, **dict.fromkeys("bcde", value), "a": key}
+            for n, value in enumerate(values)
+            for key in range(keys)
+        ]
+        _, cells = stream.packed(rows)
+        outcomes, reports = [], {}
+        for lane, blobs in enumerate(cells):
+            own = [blob.cells for blob in blobs]
+            with MicroBatch(stream.plan, stream.stores[lane].state, lane, own) as batch:
+                list(batch.decide())
+                committed = batch.commit()
+            outcomes += _own_outcomes(committed.outcomes, lane, 2)
+            reports[f"report_{lane}"] = committed.report
+        return outcomes, read_reports(reports) or {}
+
+    outcomes, report = send([1] * 10, 60)
+    assert {one.kind for one in outcomes} <= {"started"}
+    assert report["n_accepted"] == 0
+    replica_module._cached.clear()
+    outcomes, report = send([2] * 10, 60)
+    assert report["n_accepted"] == 120
+    assert report["updates"][0] == "accepted: a=0, b 1 → 2 after 10 confirmations"
+    assert report["updates"][100:] == ["accepted: 20 more changes"]
+    assert len(outcomes) == len({one.index for one in outcomes}) == (120 if live else 0)
+    in_order = sorted(outcomes, key=lambda one: one.order)
+    assert [one.position for one in in_order] == [600 + 540 + n // 2 for n in range(120 if live else 0)]
+    replica_module._cached.clear()
+    outcomes, report = send([2] * 10, 60)
+    assert (outcomes, report["n_accepted"], report["updates"]) == ([], 0, [])

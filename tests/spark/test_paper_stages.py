@@ -171,7 +171,7 @@ def spreads(choice: Callable[..., Any] = st.fixed_dictionaries) -> Any:
 
 
 @one_in(3)
-@given(cases(choice=SPARK_TYPES), st.integers(0, 2**32), st.booleans(), st.booleans(), spreads())
+@given(cases(choice=SPARK_TYPES, timed=False), st.integers(0, 2**32), st.booleans(), st.booleans(), spreads())
 def test_the_stages_give_what_the_engine_gives(
     case: Case, seed: int, by_order: bool, control: bool, spread: dict[str, Any]
 ) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from sparkbleach import Engine, Rule, Window
+from sparkbleach.engine.acceptance import Acceptance
 from tests.naive.reference import NaiveRepair, NaiveRule, Reference, canonical
 from tests.support.invariants import check_invariants
 
@@ -79,10 +80,12 @@ class Case:
 
     types: dict[str, pa.DataType]
     rules: list[tuple[Rule, NaiveRule]]
-    window: tuple[int, int] | None
+    window: tuple[int, int] | tuple[int, int, str] | None
     windowing: str
     repair: str
     steps: list[Any]  # ("tuples", [...]), ("add", rules), ("delete", which), ("promote", which), ("restore",)
+    remember: int | None = None
+    accept_after: int | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -118,6 +121,28 @@ def rules(draw: st.DrawFn, id: str, types: dict[str, pa.DataType]) -> tuple[Rule
     return rule, naive
 
 
+#: by type of a column with times: a third of a pane, or more
+CLOCKS = {
+    pa.timestamp("us"): dt.timedelta(seconds=20, microseconds=7),
+    pa.timestamp("ms", "UTC"): dt.timedelta(milliseconds=1500),
+    pa.timestamp("s"): dt.timedelta(minutes=1),
+    pa.date32(): dt.timedelta(days=1),
+}
+
+
+def clock_time(type: pa.DataType, units: int | None, begin: int) -> Any:
+    """Return a time some units after another, shortly before or after 1970."""
+    if units is None:
+        return None
+    zone = dt.UTC if pa.types.is_timestamp(type) and type.tz else None
+    time = dt.datetime(1969, 12, 31, 23, 58, tzinfo=zone) + (units + begin) * (CLOCKS[type] / 3)
+    if type == pa.timestamp("s"):
+        time = time.replace(microsecond=0)
+    elif type == pa.timestamp("ms", "UTC"):
+        time = time.replace(microsecond=time.microsecond // 1000 * 1000)
+    return time if pa.types.is_timestamp(type) else time.date()
+
+
 def _always(_: Any) -> bool:
     return True
 
@@ -128,8 +153,14 @@ def _constants(type: pa.DataType) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] = tuple(DOMAINS)) -> Case:
-    """Draw a case with attributes of some types."""
+def cases(
+    draw: st.DrawFn,
+    max_tuples: int = 60,
+    choice: Sequence[pa.DataType] = tuple(DOMAINS),
+    *,
+    timed: bool = True,
+) -> Case:
+    """Draw a case with attributes of some types; its window may be one in time."""
     types = {name: draw(st.sampled_from(choice)) for name in ATTRIBUTES}
     n_values = draw(st.integers(1, 9))
     null = draw(st.sampled_from([0, 0, 1, 4]))  # of ten
@@ -147,7 +178,21 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
     )
     first = [draw(rules(f"r{i}", types)) for i in range(draw(st.integers(1, 4)))]
     slide = draw(st.integers(1, 7))
-    window = draw(st.one_of(st.none(), st.just((slide * draw(st.integers(1, 4)), slide))))
+    panes = draw(st.integers(1, 4))
+    window: tuple[int, int] | tuple[int, int, str] | None = (slide * panes, slide)
+    kind = draw(st.sampled_from(["none", "tuples", "tuples", "time"] if timed else ["none", "tuples"]))
+    pace = 0
+    if kind == "none":
+        window = None
+    elif kind == "time":
+        types["t"] = draw(st.sampled_from(list(CLOCKS)))
+        slide *= CLOCKS[types["t"]] // dt.timedelta(microseconds=1)
+        window = (slide * panes, slide, "t")
+        pace = draw(st.sampled_from([0, 1, 3]))
+        row = st.tuples(row, st.one_of(st.none(), st.integers(-3, 5), st.integers(-3, 20))).map(
+            lambda drawn: {**drawn[0], "t": drawn[1]}
+        )
+    remember = draw(st.one_of(st.none(), st.integers(0, 6))) if window else None
     steps: list[Any] = []
     n_tuples = 0
     for i in range(draw(st.integers(1, 8))):
@@ -155,6 +200,11 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
         kind = draw(st.sampled_from(kinds))
         if kind == "tuples" and n_tuples < max_tuples:
             batch = draw(st.lists(row, min_size=0, max_size=max_tuples - n_tuples))
+            if "t" in types:
+                batch = [
+                    {**one, "t": clock_time(types["t"], one["t"], (n_tuples + n) * pace)}
+                    for n, one in enumerate(batch)
+                ]
             n_tuples += len(batch)
             steps.append(("tuples", batch))
         elif kind == "add":
@@ -172,6 +222,8 @@ def cases(draw: st.DrawFn, max_tuples: int = 60, choice: Sequence[pa.DataType] =
         draw(st.sampled_from(["bleach", "basic"])),
         draw(st.sampled_from(["class", "vote"])),
         steps,
+        remember=None if window is None or remember is None else window[0] + remember * slide,
+        accept_after=draw(st.sampled_from([None, 2, 2, 3, 4])),
     )
 
 
@@ -198,17 +250,31 @@ class Pair:
         #: by rule: repairs of cells that violated it, or that it would have made
         self.repairs: Counter[str] = Counter()
         self.reference = Reference(
-            case.schema.names, [naive for _, naive in case.rules], case.window, case.windowing, case.repair
+            case.schema.names,
+            [naive for _, naive in case.rules],
+            case.window,
+            case.windowing,
+            case.repair,
+            remember=case.remember,
+            accept_after=case.accept_after,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # random rules may say the same thing
             self.engine = self.new_engine(
                 schema=case.schema,
                 rules=[rule for rule, _ in case.rules],
-                window=Window(*case.window) if case.window else None,
+                window=case.window and Window(*case.window),
                 windowing=case.windowing,
                 repair=case.repair,
+                **self.more_options(case),
             )
+
+    def more_options(self, case: Case) -> dict[str, Any]:
+        """Return the options that only some engines have."""
+        remember: Any = case.remember if case.windowing == "bleach" else None  # basic windowing has no say
+        if remember is not None and case.window is not None and len(case.window) == 3:
+            remember = dt.timedelta(microseconds=remember)
+        return {"remember": remember, "accept_after": case.accept_after}
 
     def new_engine(self, **options: Any) -> Any:
         """Return an engine that has seen nothing."""
@@ -267,6 +333,7 @@ class Pair:
             for row, _ in expected
         ]
         assert audit.to_pylist() == [self.audit_row(repair) for _, repairs in expected for repair in repairs]
+        self.compare_accepted()
         seen = self.reference.violations
         assert self.engine.violations == {id: seen[id] for id in self.reference.rules}
         for _, repairs in expected:
@@ -274,6 +341,27 @@ class Pair:
                 rules = self.reference.rules
                 self.repairs.update(id for id in repair.rules if rules[id][1].shadow != repair.applied)
         assert self.engine.repairs == {id: self.repairs[id] for id in self.reference.rules}
+
+    def compare_accepted(self) -> None:
+        """Compare the changes that were accepted in the last batch."""
+        expected, self.reference.accepted = self.reference.accepted, []
+        types = self.case.types
+        rules = self.reference.rules
+        assert self.engine.take_accepted() == [
+            Acceptance(
+                rule=one.rule,
+                key={
+                    name: text(value, types[name])
+                    for name, value in zip(rules[one.rule][1].lhs, one.key, strict=True)
+                },
+                attribute=one.attribute,
+                old=text(one.old, types[one.attribute]) or "",
+                new=text(one.new, types[one.attribute]) or "",
+                position=one.position,
+                confirmations=self.case.accept_after or 0,
+            )
+            for one in expected
+        ]
 
     def audit_row(self, repair: NaiveRepair) -> dict[str, Any]:
         """Return the audit row that the reference expects."""

@@ -22,7 +22,7 @@ def check_invariants(attribute: Attribute) -> None:
 
 def _check_solo(attribute: SoloAttribute) -> None:
     solo = attribute.store
-    start = attribute.start
+    start, remembered = attribute.start, attribute.remembered
     cells = _check_tables(solo)
     members: dict[int, set[int]] = defaultdict(set)
     for x in cells:
@@ -34,8 +34,9 @@ def _check_solo(attribute: SoloAttribute) -> None:
         assert len(mine) == group["n_cells"]
         if not group["in_graph"] or group["last_pane"] < start:
             continue
-        if attribute.mode.basic and group["as_of"] != start:
+        if group["as_of"] < remembered:
             continue  # not brought up to date since the last slide
+        assert all(solo.cells[x]["pane"] >= remembered or solo.cells[x]["weight"] == 0 for x in mine)
         weights = {int(solo.cells[x]["value"]): int(solo.cells[x]["weight"]) for x in mine}
         if attribute.mode.basic:
             assert weights == {int(solo.cells[x]["value"]): _window_count(solo, x, start) for x in mine}
@@ -56,6 +57,8 @@ def _check_tables(store: Any) -> set[int]:
     assert _in_table(store.cell_table, store.cells) == cells
     assert _in_table(store.groups.table, store.groups.records) <= groups
     refs = Counter(int(store.cells[x]["value"]) for x in cells)
+    for g in groups:
+        refs.update(int(v) for v in store.groups.records[g][["held", "challenger"]].tolist() if v != NONE)
     assert _in_table(store.values.table, store.values.records) == set(refs)
     assert all(store.values.records[v]["refs"] == n for v, n in refs.items())
     return cells
@@ -87,14 +90,20 @@ def _check_hinged(attribute: HingedAttribute) -> None:
         assert _listed(group["first_cell"], lambda x: store.members[x, column]["next"]) == mine  # noqa: B023
         assert len(mine) == group["n_cells"]
 
-    _check_graph(attribute, attribute.current, cells, start)
-    if attribute.sweeping:
+    _check_graph(attribute, attribute.current, cells, start, attribute.remembered)
+    if attribute.sweeping and not attribute._retired:  # or it is put right at the slide
         done = {x for x in cells if x < attribute.sweep_at or x >= attribute.sweep_end}
-        _check_graph(attribute, attribute.upcoming, cells, attribute.start_after_slide, only=done)
+        after = attribute.remembered_after_slide
+        _check_graph(attribute, attribute.upcoming, cells, start + 1, after, only=done)
 
 
 def _check_graph(
-    attribute: HingedAttribute, graph: Graph, cells: set[int], start: int, only: set[int] | None = None
+    attribute: HingedAttribute,
+    graph: Graph,
+    cells: set[int],
+    start: int,
+    remembered: int,
+    only: set[int] | None = None,
 ) -> None:
     """Assert that the graph is what the super cells say, or while it is being built, a part of it.
 
@@ -103,16 +112,17 @@ def _check_graph(
         graph: The graph.
         cells: All super cells.
         start: The first pane of the graph's window.
+        remembered: The first pane that is remembered then.
         only: The super cells that must be in it by now; None for all.
     """
     store = attribute.store
-    assert graph.state[3] == start
+    assert (graph.state[3], graph.state[4]) == (start, remembered)
     generation = int(graph.state[0])
     counts: Counter[tuple[int, int]] = Counter()
     roots = {}
     n_links = 0
     for x in cells:
-        weight = _weight(attribute, x, start)
+        weight = _weight(attribute, x, start, remembered)
         for slot in range(attribute.n_columns if attribute.mode.vote else 1):
             columns = [slot] if attribute.mode.vote else range(attribute.n_columns)
             mine = []
@@ -121,7 +131,7 @@ def _check_graph(
                 group = store.groups.records[g]
                 if g != NONE and group["in_graph"] == 1 and group["last_pane"] >= start:
                     mine.append(g)
-            link = int(store.members[x, slot]["link"][graph.state[4]])
+            link = int(store.members[x, slot]["link"][graph.state[5]])
             linked = link >> 32 == generation
             n_links += linked
             if only is None or x in only:
@@ -151,9 +161,11 @@ def _check_graph(
         _check_top([int(graph.candidates[c]["weight"]) for c in best], listed)
 
 
-def _weight(attribute: HingedAttribute, x: int, start: int) -> int:
+def _weight(attribute: HingedAttribute, x: int, start: int, remembered: int) -> int:
     if attribute.mode.basic:
         return _window_count(attribute.store, x, start)
+    if attribute.store.cells[x]["pane"] < remembered:
+        return 0
     return int(attribute.store.cells[x]["cumulative"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections.abc import Callable
 from typing import Any
@@ -25,32 +26,56 @@ def rule_pair(
 
 
 def simulate(
-    seed: int, windowing: str, repair: str, n_tuples: int, new_pair: Callable[[Case], Pair] = Pair
+    seed: int,
+    windowing: str,
+    repair: str,
+    n_tuples: int,
+    new_pair: Callable[[Case], Pair] = Pair,
+    *,
+    timed: bool = True,
 ) -> None:
     """Send a stream through engine and reference, and compare them after every batch."""
     rng = random.Random(seed)  # noqa: S311 - a simulation
     slide = rng.choice([3, 7, 16, 40])
-    window = rng.choice([None, (slide * rng.randint(1, 4), slide)])
+    window: Any = rng.choice([None, (slide * rng.randint(1, 4), slide)])
     lhs_choices = [("k0",), ("k1",), ("k2",), ("k0", "k1")]
     rules = [
         rule_pair(f"r{i}", lhs, "v", rng.choice(["ignore", "ignore", "fill"]))
         for i, lhs in enumerate(rng.sample(lhs_choices, rng.randint(2, 4)))
     ]
     rules.append(rule_pair("solo", ("k0",), "w", "ignore"))
-    pair = new_pair(Case(TYPES, rules, window, windowing, repair, []))
+    remember = rng.choice([None, window[0] + slide * rng.randint(0, 6)]) if window else None
+    accept_after = rng.choice([None, 2, 2, 3, 4])
+    types = TYPES
+    if timed and window and rng.random() < 0.5:
+        types = {**TYPES, "t": pa.timestamp("us")}
+        second = 1_000_000
+        window = (window[0] * second, slide * second, "t")
+        remember = None if remember is None else remember * second
+    pair = new_pair(Case(types, rules, window, windowing, repair, [], remember, accept_after))
     drift = {key: rng.choice([0.0, 0.02, 0.2]) for key in KEYS}
     spread = {key: rng.choice([1, 3, 8]) for key in KEYS}
     n_values = rng.choice([2, 4, 9])
     null, hub, dirt = rng.choice([0, 0.1, 0.3]), rng.choice([0, 0.05, 0.3]), rng.choice([0.03, 0.1, 0.5])
     calm = rng.choice([0, 0, 20, 60])  # this number of clean tuples, then as many with dirt: groups calm down
+    moves = rng.choice([0, 0, 15, 40])  # after this many tuples the truth is another one
+
+    begin = dt.datetime(2020, 2, 28, 23, 59)
+    gap, late = rng.choice([0, 0, 0.02]), rng.choice([0, 0.2])
 
     def row(position: int) -> dict[str, Any]:
+        nonlocal begin
         t: dict[str, Any] = {"n": 1}
+        if "t" in types:
+            if rng.random() < gap:
+                begin += dt.timedelta(seconds=rng.randrange(5 * slide))
+            behind = rng.randrange(3 * slide) if rng.random() < late else 0
+            t["t"] = None if rng.random() < null else begin + dt.timedelta(seconds=position - behind)
         for key in KEYS:
             # A key moves on with the stream; now and then one from the beginning is back.
             now = int(position * drift[key]) + rng.randrange(spread[key])
             t[key] = None if rng.random() < null else 0 if rng.random() < hub else now
-        true = (t["k0"] or 0) % n_values
+        true = ((t["k0"] or 0) + (position // moves if moves else 0)) % n_values
         wrong = rng.randrange(n_values) if not calm or position // calm % 2 else true
         t["v"] = None if rng.random() < null else f"v{wrong if rng.random() < dirt else true}"
         t["w"] = wrong if rng.random() < dirt else true

@@ -38,7 +38,7 @@ class Progress:
         self.tuples = 0  #: rows read in this run
         self.batches = 0  #: micro-batches that had rows
         self.report: dict[str, Any] = {}  #: the last report of the lane
-        self.updates: list[str] = []  #: rule updates that were applied or refused in this run, as text
+        self.updates: list[str] = []  #: rule updates and accepted changes of this run, as text
         self._begun = time.monotonic()
         self._seconds = 0.0
         self._batch_seconds = 0.0
@@ -107,7 +107,7 @@ class Progress:
             column.justify = "right"
         for rule, n in self.violations.items():
             table.add_row(rule, f"{n:,}", f"{self.repairs.get(rule, 0):,}")
-        updates = [Text(f"rule update {line}") for line in self.updates[-_UPDATES_SHOWN:]]
+        updates = [Text(_update_line(line)) for line in self.updates[-_UPDATES_SHOWN:]]
         return Group(head, *([table] if self.violations else []), *updates)
 
     def pace(self) -> str:
@@ -179,7 +179,7 @@ def _show_lines(query: StreamingQuery, progress: Progress, stop: threading.Event
 
     def show_updates() -> int:
         for line in progress.updates[n_updates:]:
-            typer.echo(f"rule update {line}", err=True)
+            typer.echo(_update_line(line), err=True)
         return len(progress.updates)
 
     for _ in _until_end(query, stop):
@@ -192,6 +192,11 @@ def _show_lines(query: StreamingQuery, progress: Progress, stop: threading.Event
     show_updates()
     if pending:
         typer.echo(progress.line(), err=True)
+
+
+def _update_line(text: str) -> str:
+    """Return what is shown of a rule update, or of an accepted change."""
+    return text if text.startswith("accepted: ") else f"rule update {text}"
 
 
 def _until_end(query: StreamingQuery, stop: threading.Event) -> Iterator[None]:

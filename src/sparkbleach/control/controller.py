@@ -112,7 +112,7 @@ class RuleController:
                 stacklevel=3,
             )
         else:
-            last = self.log.outcomes()[-1]
+            last = self._rule_outcomes()[-1]
             for update in updates:
                 check_readable(update, active.schema, last.columns, last.id)
                 active.apply(update)
@@ -123,7 +123,7 @@ class RuleController:
     def rules(self) -> list[RuleStatus]:
         """Return the active rules, earlier ones first."""
         found: dict[str, RuleStatus] = {}
-        for outcome in self.log.outcomes():
+        for outcome in self._rule_outcomes():
             before, found = found, {}
             for data in outcome.rules:
                 rule = Rule.from_dict(data)
@@ -147,9 +147,13 @@ class RuleController:
             for record in waiting
         ]
 
+    def _rule_outcomes(self) -> list[Outcome]:
+        """Return the outcomes that say which rules are active."""
+        return [outcome for outcome in self.log.outcomes() if outcome.kind != "accepted"]
+
     def _active_rules(self) -> ActiveRules | None:
         """Return the rules that will be active once all published records are read."""
-        outcomes = self.log.outcomes()
+        outcomes = self._rule_outcomes()
         if not outcomes:
             return None
         last = outcomes[-1]
@@ -168,6 +172,8 @@ class RuleController:
 def _as_change(outcome: Outcome) -> Change:
     if outcome.kind == "started":
         what = f"started with {', '.join(str(rule['id']) for rule in outcome.rules) or 'no rules'}"
+    elif outcome.kind == "accepted":
+        what = str(outcome).removeprefix("accepted: ")
     else:
         what = str(RuleUpdate.from_dict(outcome.update)) if outcome.update else "a record that is no update"
     return Change(

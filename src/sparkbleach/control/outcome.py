@@ -1,4 +1,4 @@
-"""Outcomes: what a rule update became when the stream read it (in spark/rule_updates.py)."""
+"""Outcomes: what a rule update became, and which changes were accepted (in spark/rule_updates.py)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from ..rules.update import RuleUpdate
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a rule update became, or with which rules a stream has started.
+    """What a rule update became, with which rules a stream has started, or a change that a rule has accepted.
 
     Attributes:
         index: Its place among the outcomes of its micro-batch.
-        kind: `applied`, `refused`, or `started`: a stream begins, or goes on with other rules or columns.
-        position: The position of the next tuple of the stream.
+        kind: `applied`, `refused`, or `started`: a stream begins, or goes on with other rules or columns. Or
+            `accepted`: a cell group has another truth; then there are no rules, schema and columns.
+        position: The position of the next tuple of the stream; of an accepted change: of its tuple.
         version: The version of the rule set afterwards.
         rules: All rules that are active afterwards, as dictionaries.
         schema: The schema of the stream as text: Arrow's serialised form in base 64.
@@ -27,6 +28,8 @@ class Outcome:
         reason: Why it was refused.
         by: Who published it.
         published: When it was published.
+        accepted: The accepted change, as a dictionary.
+        text: The accepted change in words.
     """
 
     index: int
@@ -42,6 +45,13 @@ class Outcome:
     reason: str | None = None
     by: str | None = None
     published: str | None = None
+    accepted: dict[str, Any] | None = None
+    text: str | None = None
+
+    @property
+    def order(self) -> tuple[int, bool, int]:
+        """What sorts the outcomes of a micro-batch, from all lanes, as they came about."""
+        return self.position, self.kind == "accepted", self.index
 
     @classmethod
     def from_json(cls, text: str) -> Outcome:
@@ -53,6 +63,8 @@ class Outcome:
         return json.dumps(asdict(self))
 
     def __str__(self) -> str:
+        if self.kind == "accepted":
+            return self.text or "accepted"
         if self.kind == "started":
             n_rules = f"{len(self.rules)} {'rule' if len(self.rules) == 1 else 'rules'}"
             return f"started with {n_rules} at position {self.position:,}, version {self.version}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,23 @@ from numpy.typing import NDArray
 
 from ..config import Options
 from ..errors import SnapshotError
-from ..kernel.attribute import Attribute, HingedAttribute, PaneWindow, SoloAttribute
+from ..kernel.attribute import TIMED, Attribute, HingedAttribute, PaneWindow, SoloAttribute
 from ..kernel.clean import Cells
 from ..kernel.graph import Mode
 from ..kernel.repair import Repairs
 from ..rules.active import ActiveRule, ActiveRules
+from .acceptance import AcceptedColumn, accepted_column
 from .apply import Constants
 from .audit import RepairedColumn, repaired_column
 from .snapshot import SavedAttribute
+
+
+class CleanedBatches(NamedTuple):
+    """What became of the cells of an attribute in some batches."""
+
+    repaired: list[RepairedColumn | None]  #: by batch
+    by_rule: dict[str, int]  #: how many repairs each rule is answerable for
+    accepted: list[AcceptedColumn | None]  #: by batch; none for shadow rules
 
 
 class AttributeCleaner:
@@ -29,13 +38,27 @@ class AttributeCleaner:
     """
 
     def __init__(
-        self, name: str, type: pa.DataType, state: Attribute, rules: Sequence[ActiveRule], *, applied: bool
+        self,
+        name: str,
+        type: pa.DataType,
+        state: Attribute,
+        rules: Sequence[ActiveRule],
+        accept_after: int | None,
+        *,
+        applied: bool,
     ) -> None:
         self.name = name
         self.type = type
         self.state = state  #: what its rules have seen
         self.rules = list(rules)  #: by column of the state: in the order of their serial numbers
         self.applied = applied  #: whether repairs are made; if not, shadow rules would make them
+        self._accept_after = accept_after
+        self._set_thresholds()
+
+    def _set_thresholds(self) -> None:
+        self.state.accept_after = np.array(
+            [active.rule.accept_after_or(self._accept_after) or 0 for active in self.rules], np.int64
+        )
 
     def __iter__(self) -> Iterator[ActiveRule]:
         return iter(self.rules)
@@ -44,12 +67,15 @@ class AttributeCleaner:
         """Add a rule, with no groups."""
         self.rules.append(active)
         self.state = self.state.with_column()
+        self._set_thresholds()
 
     def delete(self, id: str) -> bool:
         """Remove a rule and all its groups; return whether there are others. If not, nothing is left."""
         column = [active.id for active in self.rules].index(id)
         del self.rules[column]
         self.state = self.state.without_column(column)
+        if self.rules:
+            self._set_thresholds()
         return bool(self.rules)
 
     def replace(self, active: ActiveRule) -> None:
@@ -58,7 +84,9 @@ class AttributeCleaner:
 
     def copy(self, *, applied: bool) -> AttributeCleaner:
         """Return the same rules with a state of their own that is the same."""
-        return AttributeCleaner(self.name, self.type, self.state.copy(), self.rules, applied=applied)
+        return AttributeCleaner(
+            self.name, self.type, self.state.copy(), self.rules, self._accept_after, applied=applied
+        )
 
     def violations(self) -> Iterator[tuple[ActiveRule, int]]:
         """Yield each rule and how many tuples have violated it."""
@@ -66,21 +94,31 @@ class AttributeCleaner:
             yield active, int(n)
 
     def clean(
-        self, batches: Sequence[tuple[Cells, Constants | None]], position: int, version: int
-    ) -> tuple[list[RepairedColumn | None], dict[str, int]]:
-        """Clean batches of cells from a position on; return the repairs in each, and their number by rule.
+        self,
+        batches: Sequence[tuple[Cells, Constants | None]],
+        panes: Sequence[NDArray[np.int64] | None],
+        position: int,
+        version: int,
+    ) -> CleanedBatches:
+        """Clean batches of cells from a position on; with a time window, their tuples are in these panes.
 
         A rule is answerable for the repairs of cells that violate it. Where repairs are not made, the
-        shadow rules alone are, and a cell that violates none of them is left out.
+        shadow rules alone are, and a cell that violates none of them is left out; so are accepted changes.
         """
         answerable = [
             (j, active) for j, active in enumerate(self.rules) if self.applied or active.rule.is_shadow
         ]
         by_rule = {active.id: 0 for _, active in answerable}
         found: list[RepairedColumn | None] = []
-        for cells, constants in batches:
-            repairs, n_repairs = self.state.process(cells, position)
-            if not self.applied:
+        accepted: list[AcceptedColumn | None] = []
+        for (cells, constants), in_panes in zip(batches, panes, strict=True):
+            repairs, n_repairs, acceptances = self.state.process(cells, position, in_panes)
+            if self.applied:
+                thresholds = self.state.accept_after.tolist()
+                accepted.append(
+                    accepted_column(self.type, self.rules, self.state.values, acceptances, thresholds)
+                )
+            else:
                 repairs = _with_violation_of(repairs, n_repairs, [j for j, _ in answerable])
                 n_repairs = repairs.tuple.size
             column = None
@@ -101,16 +139,20 @@ class AttributeCleaner:
                     by_rule[active.id] += int(np.count_nonzero(repairs.violated[:n_repairs, j]))
             found.append(column)
             position += cells.constant.size
-        return found, by_rule
+        return CleanedBatches(found, by_rule, accepted)
 
 
 class AttributeCleaners:
     """One cleaner for each RHS attribute with live rules, and another one for each with shadow rules."""
 
     def __init__(self, options: Options) -> None:
+        self._accept_after = options.accept_after
         self._mode = Mode(basic=options.windowing == "basic", vote=options.repair == "vote")
+        self._window = PaneWindow(0, 1, 0)
         window = options.window
-        self._window = PaneWindow(window.slide, window.size // window.slide) if window else PaneWindow(0, 1)
+        if window:
+            slide = window.slide if window.column is None else TIMED
+            self._window = PaneWindow(slide, window.size // window.slide, options.remember_panes or 0)
         self.live: dict[str, AttributeCleaner] = {}  #: by RHS attribute: with its live rules
         self.shadow: dict[str, AttributeCleaner] = {}  #: likewise, with its live and shadow rules
 
@@ -118,8 +160,8 @@ class AttributeCleaners:
         yield from self.live.values()
         yield from self.shadow.values()
 
-    def add(self, active: ActiveRule, type: pa.DataType, position: int) -> None:
-        """Let a rule begin, with no groups, on an attribute of a type; the next tuple is at the position."""
+    def add(self, active: ActiveRule, type: pa.DataType, pane: int) -> None:
+        """Let a rule begin, with no groups, on an attribute of a type; the newest tuple is in the pane."""
         attribute = active.rule.rhs
         if active.rule.is_shadow and attribute not in self.shadow and attribute in self.live:
             self.shadow[attribute] = self.live[attribute].copy(applied=False)
@@ -128,9 +170,9 @@ class AttributeCleaners:
             if attribute in side:
                 side[attribute].add(active)
             elif side is sides[0]:
-                state = SoloAttribute(self._mode, self._window, position)
+                state = SoloAttribute(self._mode, self._window, pane)
                 side[attribute] = AttributeCleaner(
-                    attribute, type, state, [active], applied=side is self.live
+                    attribute, type, state, [active], self._accept_after, applied=side is self.live
                 )
 
     def delete(self, active: ActiveRule) -> None:
@@ -164,10 +206,10 @@ class AttributeCleaners:
             for cleaner in self:
                 cleaner.replace(active)
 
-    def load_state(self, saved: SavedAttribute, position: int) -> Attribute:
-        """Return a state as it was saved."""
+    def load_state(self, saved: SavedAttribute, pane: int) -> Attribute:
+        """Return a state as it was saved when the newest tuple was in the pane."""
         kind = SoloAttribute if saved.arrays[0].size == 1 else HingedAttribute
-        state = kind(self._mode, self._window, position)
+        state = kind(self._mode, self._window, pane)
         try:
             state.load(saved.arrays)
         except ValueError as error:
@@ -181,7 +223,8 @@ class AttributeCleaners:
         name, applied = saved.name, saved.applied
         columns = [one for one in rules.by_attribute[name] if not (applied and one.rule.is_shadow)]
         side = self.live if applied else self.shadow
-        side[name] = AttributeCleaner(name, rules.schema.field(name).type, state, columns, applied=applied)
+        type = rules.schema.field(name).type
+        side[name] = AttributeCleaner(name, type, state, columns, self._accept_after, applied=applied)
 
     def save(self, states: Iterable[list[NDArray[Any]]]) -> list[SavedAttribute]:
         """Return all attributes with what their states have saved."""

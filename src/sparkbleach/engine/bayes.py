@@ -19,11 +19,13 @@ from ..kernel.bayes.judge import CHANGED, FLAGGED
 from ..kernel.bayes.layout import NumberedRule
 from ..kernel.bayes.state import BayesState, Decided, Input, Settings, Texts
 from ..kernel.clean import CONSTANT_BROKEN
+from ..kernel.truth import Acceptances
 from ..kernel.values import Column
 from ..rules.active import ActiveRule, ActiveRules, Mask
-from .apply import BatchColumns, Constants, evaluate_conditions, find_constants, may_apply
+from .acceptance import AcceptedColumn, accepted_column
+from .apply import BatchColumns, Constants, find_constants, may_apply
 from .audit import RepairedColumn, constant_column, joined_columns
-from .encode import decode, encode, from_codes, is_text, plain, render
+from .encode import encode, from_codes, is_text, plain, render
 from .model import Model, ModelRule, make_model
 from .reading import read_column
 from .snapshot import SavedAttribute
@@ -37,23 +39,12 @@ EVERYTHING = ""
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptedChange:
-    """A value that a group holds to be true from a tuple on."""
-
-    rule: ActiveRule
-    row: int  #: which tuple of the batch
-    old: str
-    new: str
-    confirmations: int
-
-
-@dataclass(frozen=True, slots=True)
 class DecidedBatch:
     """What was decided about a batch."""
 
     repaired: list[RepairedColumn]
     by_rule: Counter[str]  #: how many of the changed cells each user's rule had a say in
-    accepted: list[AcceptedChange]
+    accepted: list[AcceptedColumn]
 
 
 class BayesCleaner:
@@ -93,7 +84,7 @@ class BayesCleaner:
             with_sources=options.trust is not None,
             n_panes=n_panes,
             horizon=horizon if window else 0,
-            pane_length=window.slide if window else 0,
+            pane_length=window.slide if window and window.column is None else 0,
         )
 
     def _numbered(self) -> list[NumberedRule]:
@@ -309,18 +300,23 @@ class BayesCleaner:
             name, rules, constants, rows, violated[on][:, rows].T, position, version, applied=self.applied
         )
 
-    def _accepted(self, decided: Decided) -> list[AcceptedChange]:
-        """Return the changes that were accepted as a new truth."""
+    def _accepted(self, decided: Decided) -> list[AcceptedColumn]:
+        """Return the changes that were accepted as a new truth, by rule."""
         accepted = decided.accepted
         found = []
-        for k in range(int(accepted.n[0])):
-            one = self.model.rules[accepted.rule[k]]
-            if one.active is None:
+        for r in np.unique(accepted.column):
+            active = self.model.rules[r].active
+            which = accepted.column == r
+            if active is None or not self.applied:
                 continue
-            type = self.schema.field(one.rhs).type
-            old, new = _value_texts(self.state, [accepted.old[k], accepted.new[k]], type)
-            confirmations = self.state.rules[accepted.rule[k]].accept_after
-            found.append(AcceptedChange(one.active, int(accepted.tuple[k]), old, new, confirmations))
+            n = np.array([np.count_nonzero(which)], np.int64)
+            of_rule = Acceptances(n, *(array[which] for array in accepted[1:]))
+            type = self.schema.field(active.rule.rhs).type
+            rules = [active] * (int(r) + 1)
+            thresholds = [self.state.rules[r].accept_after] * (int(r) + 1)
+            column = accepted_column(type, rules, self.state.values, of_rule, thresholds)
+            if column is not None:
+                found.append(column)
         return found
 
     # -------------------------------------------------------------------------------------- snapshots
@@ -370,16 +366,14 @@ class BayesCleaners:
 
     def decide(
         self,
-        rules: ActiveRules,
-        batch: pa.RecordBatch,
+        columns: BatchColumns,
+        holds: dict[str, Mask],
         panes: NDArray[np.int64],
         position: int,
         version: int,
         threads: Threads,
     ) -> DecidedBatch:
         """Clean a batch whose first tuple is at a position."""
-        holds = evaluate_conditions(rules, batch)
-        columns = BatchColumns(batch)
         decided = self.live.decide(columns, holds, panes, position, version, threads)
         if self.shadow is not None:
             would = self.shadow.decide(columns, holds, panes, position, version, threads)
@@ -426,9 +420,4 @@ def _texts_of(type: pa.DataType) -> Texts:
         rendered = encode(render(from_codes(np.ascontiguousarray(codes), type)).cast(pa.large_string()))
         return rendered.data, rendered.offsets
 
-    return texts
-
-
-def _value_texts(state: BayesState, which: list[Any], type: pa.DataType) -> list[str]:
-    texts: list[str] = render(plain(decode(state.values, np.array(which, np.int32), type))).to_pylist()
     return texts

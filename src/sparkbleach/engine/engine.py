@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
@@ -11,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..config import Options, OptionValues, check_count, lane_options
+from ..errors import SchemaError
 from ..kernel.attribute import Attribute
 from ..kernel.bayes.state import BayesState
 from ..kernel.saved import copied
@@ -18,13 +20,13 @@ from ..rules.active import ActiveRules
 from ..rules.check import warn_of_twins
 from ..rules.rule import Rule, RuleLike, as_rule
 from ..rules.update import RuleUpdate
-from .acceptance import Acceptance
+from .acceptance import KEPT_MAX, Acceptance, AcceptedColumn
 from .apply import BatchColumns, apply_rules, evaluate_conditions
 from .attribute import AttributeCleaner, AttributeCleaners
 from .audit import RepairedColumn, audit_batch, audit_schema, in_schema_order, replace_cells
 from .bayes import BayesCleaner, BayesCleaners
 from .check import check_columns, check_same_schema, check_stream, check_trust
-from .encode import plain, render
+from .panes import PaneClock, check_time_column
 from .placement import Placement, Share
 from .snapshot import Snapshot, from_parts, pack, to_parts, unpack
 from .threads import Threads
@@ -92,8 +94,12 @@ class Engine:
 
     def _set_options(self, rules: ActiveRules, options: Options, threads: int, share: Share | None) -> None:
         check_trust(options, rules.schema)
+        check_time_column(options.window, rules.schema)
         self._rules = rules
         self.options = options  #: how the stream is cleaned
+        window = options.window
+        #: what time it is in a time window; None if there is none
+        self._clock = PaneClock(window.column, window.slide) if window and window.column else None
         self.share = share
         self._threads = Threads(check_count("threads", threads))
         #: where the next tuple will be in the stream
@@ -103,7 +109,7 @@ class Engine:
         #: what cleans attribute by attribute; nothing with `bayes`, which cleans all of them together
         self._cleaners = AttributeCleaners(options)
         self._bayes: BayesCleaners | None = None
-        self._accepted: list[Acceptance] = []
+        self._accepted: deque[Acceptance] = deque(maxlen=KEPT_MAX)
         #: by id of an active rule: how many repairs it is answerable for
         self._repairs: dict[str, int] = {}
 
@@ -117,7 +123,7 @@ class Engine:
             if self.share is not None:
                 self.share = self.share.with_rule(active.rule, self.rules[:n])
             self._repairs[active.id] = 0
-            self._cleaners.add(active, self.schema.field(active.rule.rhs).type, self.position)
+            self._cleaners.add(active, self.schema.field(active.rule.rhs).type, self._pane())
 
     @property
     def schema(self) -> pa.Schema:
@@ -160,8 +166,11 @@ class Engine:
 
     @property
     def columns_read(self) -> list[str]:
-        """The columns that rules, their conditions, the id and `trust` read, in the order of the schema."""
-        read = {*self._rules.columns_read(self._own_attributes()), self.options.trust}
+        """The columns that rules, their conditions, the id, the window and `trust` read, in schema order."""
+        clock = self._clock.column if self._clock else None
+        read = {*self._rules.columns_read(self._own_attributes()), self.options.trust, clock}
+        if self._bayes is not None:
+            read |= {*self._bayes.live.model.attributes}  # implied rules read more
         return [name for name in self.schema.names if name in read]
 
     @property
@@ -221,6 +230,12 @@ class Engine:
             check_columns(batch, self.schema, read, self.position)
         return self._decide(batches)
 
+    def take_accepted(self) -> list[Acceptance]:
+        """Return the changes that were accepted since the last call, in stream order; at most 100,000."""
+        accepted = list(self._accepted)
+        self._accepted.clear()
+        return accepted
+
     def add_rule(self, rule: RuleLike) -> None:
         """Add a rule: it is active from the next tuple on, and begins with no groups.
 
@@ -271,11 +286,10 @@ class Engine:
         self.share = share
         if self._bayes is not None:
             self._bayes.change_rules(self._rules, update.promote)
-            self._repairs = {one.id: self._repairs.get(one.id, 0) for one in self._rules}
             self._repairs[active.id] = 0  # what a shadow rule would have repaired was not repaired
             self._repairs = {one.id: self._repairs[one.id] for one in self._rules}
         elif update.rule is not None:
-            self._cleaners.add(active, self.schema.field(active.rule.rhs).type, self.position)
+            self._cleaners.add(active, self.schema.field(active.rule.rhs).type, self._pane())
             self._repairs[active.id] = 0
         elif update.delete is not None:
             self._cleaners.delete(active)
@@ -290,6 +304,13 @@ class Engine:
         Raises:
             SchemaError: If a column that is read is gone or of another type; the engine is as it was.
         """
+        if self._clock is not None and isinstance(schema, pa.Schema):
+            kind = self.schema.field(self._clock.column).type
+            if [one.type for one in schema if one.name == self._clock.column] != [kind]:
+                raise SchemaError(
+                    f"schema from position {self.position} on: column {self._clock.column!r}, which the "
+                    f"window reads, was {kind}; keep it as it was"
+                )
         self._rules.adopt_schema(schema, self.position, self.options.trust)
         if self._bayes is not None:
             self._bayes.change_rules(self._rules)
@@ -304,11 +325,6 @@ class Engine:
         if self.share is not None:
             kept = {rule.rhs for rule in self.rules}
             self.share = replace(self.share, placement=self.share.placement.changed(placement, kept))
-
-    def take_accepted(self) -> list[Acceptance]:
-        """Return the changes that were accepted as new truths since the last call, in stream order."""
-        taken, self._accepted = self._accepted, []
-        return taken
 
     def report(self) -> dict[str, Any]:
         """Return the position, the version, the counters and the size of the state, all fit for JSON."""
@@ -371,13 +387,15 @@ class Engine:
         engine = cls.__new__(cls)
         engine._set_options(saved.rules, saved.options, threads, saved.share)
         engine.position = saved.position
+        if engine._clock is not None:
+            engine._clock = replace(engine._clock, first=saved.clock[0], pane=saved.clock[1])
         engine._repairs = dict(saved.repairs)
         if saved.options.repair == "bayes":
             engine._bayes = BayesCleaners(saved.rules, saved.options)
             engine._bayes.load(saved.attributes)
             return engine
         cleaners = engine._cleaners
-        states = engine._threads.map(lambda one: cleaners.load_state(one, saved.position), saved.attributes)
+        states = engine._threads.map(lambda one: cleaners.load_state(one, engine._pane()), saved.attributes)
         for one, state in zip(saved.attributes, states, strict=True):
             cleaners.put(one, state, saved.rules)
         return engine
@@ -388,7 +406,7 @@ class Engine:
 
     def _decide(self, batches: Sequence[pa.RecordBatch]) -> list[list[RepairedColumn]]:
         if self._bayes is not None:
-            return [self._read(self._bayes, batch) for batch in batches]
+            return self._read(self._bayes, batches)
         # Those with many rules take longest: first, so that no thread waits for them at the end.
         cleaners = sorted(self._own_cleaners(), key=lambda cleaner: -len(cleaner.rules))
         own = self._own_attributes()
@@ -402,6 +420,10 @@ class Engine:
                 for name in (*active.rule.lhs, cleaner.name)
             )
             self._threads.map(lambda name: [one[name] for one in columns], list(read))
+        panes: list[NDArray[Any] | None] = [None] * len(batches)
+        clock = self._clock
+        if clock is not None:
+            panes[:], clock = clock.read(batches)
         ready = self._threads.map(
             lambda cleaner: [
                 apply_rules(one, cleaner.name, cleaner.rules, held, self.share)
@@ -411,45 +433,51 @@ class Engine:
         )
         # Nothing that can fail on a bad batch comes after this line.
         decided = self._threads.map(
-            lambda work: work[0].clean(work[1], self.position, self.version),
+            lambda work: work[0].clean(work[1], panes, self.position, self.version),
             list(zip(cleaners, ready, strict=True)),
         )
-        for _, by_rule in decided:
-            for id, count in by_rule.items():
+        self._clock = clock
+        for one in decided:
+            for id, count in one.by_rule.items():
                 self._repairs[id] += count
-        self.position += sum(batch.num_rows for batch in batches)
+        for n, batch in enumerate(batches):
+            self._accepted += self._acceptances(batch, [one.accepted[n] for one in decided if one.accepted])
+            self.position += batch.num_rows
         return [
-            in_schema_order(filter(None, (found[n] for found, _ in decided)), self.schema.names)
+            in_schema_order(filter(None, (one.repaired[n] for one in decided)), self.schema.names)
             for n in range(len(batches))
         ]
 
-    def _read(self, cleaners: BayesCleaners, batch: pa.RecordBatch) -> list[RepairedColumn]:
-        """Decide on a batch by the most probable reading of each tuple."""
-        n = batch.num_rows
+    def _read(self, cleaners: BayesCleaners, batches: Sequence[pa.RecordBatch]) -> list[list[RepairedColumn]]:
+        """Decide on batches by the most probable reading of each tuple."""
+        holds = [evaluate_conditions(self._rules, batch) for batch in batches]
+        columns = [BatchColumns(batch) for batch in batches]
+        panes, clock = self._panes(batches)
+        # Nothing that can fail on a bad batch comes after this line.
+        self._clock = clock
+        repaired = []
+        for batch, held, read, lies_in in zip(batches, holds, columns, panes, strict=True):
+            decided = cleaners.decide(read, held, lies_in, self.position, self.version, self._threads)
+            for id, count in decided.by_rule.items():
+                if id in self._repairs:  # implied rules are not
+                    self._repairs[id] += count
+            self._accepted.extend(self._acceptances(batch, decided.accepted))
+            self.position += batch.num_rows
+            repaired.append(in_schema_order(decided.repaired, self.schema.names))
+        return repaired
+
+    def _panes(self, batches: Sequence[pa.RecordBatch]) -> tuple[list[NDArray[np.int64]], PaneClock | None]:
+        """Return the pane of each tuple, and what time it is after them."""
+        if self._clock is not None:
+            return self._clock.read(batches)
         slide = self.options.window.slide if self.options.window else 0
-        panes = (self.position + np.arange(n)) // slide if slide else np.zeros(n, np.int64)
-        decided = cleaners.decide(self._rules, batch, panes, self.position, self.version, self._threads)
-        for id, count in decided.by_rule.items():
-            if id in self._repairs:
-                self._repairs[id] += count
-        for change in decided.accepted:
-            keys = {
-                name: render(plain(batch.column(name).slice(change.row, 1)))[0].as_py()
-                for name in change.rule.rule.lhs
-            }
-            self._accepted.append(
-                Acceptance(
-                    change.rule.id,
-                    keys,
-                    change.rule.rule.rhs,
-                    change.old,
-                    change.new,
-                    self.position + change.row,
-                    change.confirmations,
-                )
-            )
-        self.position += n
-        return in_schema_order(decided.repaired, self.schema.names)
+        panes = []
+        first = self.position
+        for batch in batches:
+            n = batch.num_rows
+            panes.append((first + np.arange(n)) // slide if slide else np.zeros(n, np.int64))
+            first += n
+        return panes, None
 
     def _states(self) -> list[Attribute | BayesState]:
         """Return the states that are in use here."""
@@ -457,17 +485,36 @@ class Engine:
             return [cleaner.state for cleaner in self._bayes]
         return [cleaner.state for cleaner in self._own_cleaners()]
 
+    def _acceptances(
+        self, batch: pa.RecordBatch, accepted: Iterable[AcceptedColumn | None]
+    ) -> list[Acceptance]:
+        """Return the accepted changes in a batch, whose first tuple is the next one, in stream order."""
+        found = [one for column in accepted if column for one in column.acceptances(batch, self.position)]
+        if not found:
+            return found
+        attributes = {name: n for n, name in enumerate(self.schema.names)}
+        rules = {rule.id: n for n, rule in enumerate(self.rules)}
+        return sorted(found, key=lambda one: (one.position, attributes[one.attribute], rules[one.rule]))
+
     def _parts(self, states: list[list[NDArray[Any]]]) -> tuple[bytes, list[NDArray[Any]]]:
         return to_parts(
             Snapshot(
                 rules=self._rules,
                 options=self.options,
                 position=self.position,
+                clock=self._clock.to_list() if self._clock else [],
                 repairs=self._repairs,
                 attributes=(self._bayes or self._cleaners).save(states),
                 share=self.share,
             )
         )
+
+    def _pane(self) -> int:
+        """Return the pane of the newest tuple; the window has not reached the next one yet."""
+        if self._clock is not None:
+            return self._clock.pane
+        window = self.options.window
+        return max(0, self.position - 1) // window.slide if window else 0
 
     def _own_attributes(self) -> tuple[str, ...] | None:
         """Return the attributes that are cleaned here; None for all."""

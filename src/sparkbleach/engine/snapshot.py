@@ -46,6 +46,7 @@ class Snapshot:
     rules: ActiveRules  #: the active rules, with the stream's schema and id attribute
     options: Options  #: how the stream is cleaned
     position: int  #: where the next tuple will be
+    clock: list[Any]  #: what time it is in a time window
     repairs: dict[str, int]  #: by rule: repairs so far
     attributes: list[SavedAttribute]  #: the states of the attributes with rules
     share: Share | None = None  #: the lane's part of the work; None for all of it
@@ -60,6 +61,7 @@ def to_parts(snapshot: Snapshot) -> tuple[bytes, list[NDArray[Any]]]:
         "rules": snapshot.rules.save(),
         "options": snapshot.options.to_dict(),
         "position": snapshot.position,
+        "clock": snapshot.clock,
         "repairs": snapshot.repairs,
         "attributes": [
             {"name": saved.name, "applied": saved.applied, "arrays": len(saved.arrays)}
@@ -86,6 +88,7 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
             rules=ActiveRules.load(schema_from_text(read["schema"]), read["id"], read["rules"]),
             options=Options.from_dict(read["options"]),
             position=read["position"],
+            clock=read["clock"],
             repairs=read["repairs"],
             attributes=[
                 SavedAttribute(one["name"], one["applied"], list(islice(rest, one["arrays"])))

@@ -45,7 +45,16 @@ def run_engine(
     advance: Callable[[int], object] = lambda _: None,
 ) -> EngineRun:
     """Send a stream through an engine with these options; `advance` gets the length of each batch."""
-    engine = Engine(dirty.schema, rules, window=window, windowing=windowing, repair=repair, threads=threads)
+    engine = Engine(
+        dirty.schema,
+        rules,
+        window=window,
+        windowing=windowing,
+        repair=repair,
+        accept_after=None,  # these two: by the paper's letter
+        remember=None,
+        threads=threads,
+    )
     updates = sort_updates(rule_updates)
     cuts = {*range(0, dirty.num_rows, _BATCH_TUPLES), dirty.num_rows, *(update.at for update in updates)}
     parts: list[pa.RecordBatch] = []

@@ -74,7 +74,7 @@ class TopicLog:
     def outcomes(self) -> list[Outcome]:
         """Return all outcomes in the order in which they came about."""
         found = [(_batch(record), Outcome.from_json(_text(record))) for record in read(self.outcomes_topic)]
-        return [outcome for _, outcome in sorted(found, key=lambda one: (one[0], one[1].index))]
+        return [outcome for _, outcome in sorted(found, key=lambda one: (one[0], one[1].order))]
 
     def record(self, batch_id: int, outcomes: Sequence[Outcome]) -> None:
         """Keep the outcomes of a micro-batch, without those that an earlier attempt of it has kept."""

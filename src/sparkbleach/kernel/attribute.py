@@ -10,23 +10,29 @@ from numpy.typing import NDArray
 
 from .cells import MEMBER, Store, new_store, reserve_store
 from .clean import Cells, clean_segment
-from .graph import Graph, Mode, clear_graph, new_graph, reserve_graph
+from .graph import Graph, Mode, clear_graph, new_graph, reserve_graph, split_all
+from .groups import DEAD
 from .removal import without_column
 from .repair import Repairs, new_repairs
 from .saved import arrays_of, load, save
 from .solo import Solo, clean_solo, hinged_store, new_solo, reserve_solo, solo_store, sweep_solo
 from .table import NONE, Pool, grow, pool_live, pool_used
+from .truth import Acceptances, new_acceptances
 from .values import Values, recycle_values
 from .window import sweep
 
 _CHUNK_TUPLES = 32_768  # bounds the room that is reserved ahead
 
 
+TIMED = -1  # a number of tuples per pane
+
+
 class PaneWindow(NamedTuple):
     """A sliding window in panes."""
 
-    slide: int  #: tuples per pane, 0 for no window
+    slide: int  #: tuples per pane; 0 for no window, TIMED if the caller says which pane a tuple is in
     n_panes: int  #: panes per window
+    n_remembered: int  #: panes in which the newest cell of a super cell may lie, 0 for all
 
 
 class Attribute(ABC):
@@ -38,19 +44,24 @@ class Attribute(ABC):
     Args:
         mode: Which counts, and over what.
         window: The window.
-        position: Where in the stream it begins.
+        pane: The pane that it begins in.
     """
 
-    def __init__(self, mode: Mode, window: PaneWindow, position: int) -> None:
+    def __init__(self, mode: Mode, window: PaneWindow, pane: int) -> None:
         self.mode = mode
         self.window = window
         #: the pane of the newest tuple
-        self.pane = position // window.slide if window.slide else 0
+        self.pane = pane
+        #: how many tuples of it there were, and how many there will be: a guess if panes are given
+        self.pane_tuples = 0
+        self.pane_length = max(0, window.slide)
         #: True from the middle of each pane to its end
         self.sweeping = False
         #: the sweep has been at all super cells below this slot, and need not go to `sweep_end` or above
         self.sweep_at = 0
         self.sweep_end = 0
+        #: by column: how often a group must meet another value to accept it as the truth, 0 for never
+        self.accept_after: NDArray[np.int64] = np.zeros(1, np.int64)
         #: by column: tuples that violated the rule
         self.violations: NDArray[np.int64] = np.zeros(1, np.int64)
 
@@ -62,12 +73,19 @@ class Attribute(ABC):
     @property
     def start(self) -> int:
         """The first pane of the window."""
-        return max(0, self.pane - self.window.n_panes + 1)
+        return self.pane - self.window.n_panes + 1
 
     @property
-    def start_after_slide(self) -> int:
-        """The first pane of the window after the next slide."""
-        return max(0, self.pane - self.window.n_panes + 2)
+    def remembered(self) -> int:
+        """The first pane that is remembered: a super cell whose cells are all older counts no more."""
+        if self.mode.basic:
+            return self.start
+        return self.pane - self.window.n_remembered + 1 if self.window.n_remembered else DEAD
+
+    @property
+    def remembered_after_slide(self) -> int:
+        """The first pane that is remembered after the next slide."""
+        return DEAD if self.remembered == DEAD else self.remembered + 1
 
     @property
     @abstractmethod
@@ -90,19 +108,35 @@ class Attribute(ABC):
         """Return how many super cells there are, those that the sweep has yet to drop included."""
         return int(pool_live(self.cell_pool))
 
-    def process(self, cells: Cells, position: int) -> tuple[Repairs, int]:
-        """Clean the cells of a batch whose first tuple is at `position`.
+    def process(
+        self, cells: Cells, position: int, panes: NDArray[np.int64] | None = None
+    ) -> tuple[Repairs, int, Acceptances]:
+        """Clean the cells of a batch.
+
+        Args:
+            cells: The cells.
+            position: The position of the first tuple.
+            panes: The pane of each tuple, if they are not a matter of positions; they never fall.
 
         Returns:
-            The repairs and their number. They name values that stay as they are until the next call.
+            The repairs, their number, and the accepted changes. They name values that stay as they are until
+            the next call.
         """
         n = cells.constant.size
         recycle_values(self.values)
         repairs = new_repairs(n, self.n_columns)
+        acceptances = new_acceptances(n * int(np.count_nonzero(self.accept_after)))
         n_repairs = 0
         first = 0
         while first < n:
-            last = first + self._move_to(position + first, min(n - first, _CHUNK_TUPLES))
+            last = min(n, first + _CHUNK_TUPLES)
+            if panes is not None:
+                last = min(last, int(np.searchsorted(panes, panes[first], "right")))
+                last = first + self._move_to(int(panes[first]), last - first)
+            elif self.window.slide:
+                pane, self.pane_tuples = divmod(position + first, self.window.slide)
+                last = min(last, first + self.window.slide - self.pane_tuples)
+                last = first + self._move_to(pane, last - first)
             n_bytes = 0
             offsets = cells.column.offsets
             if cells.column.value_index.size:
@@ -110,54 +144,63 @@ class Attribute(ABC):
             elif offsets.size:
                 n_bytes = int(offsets[last] - offsets[first])
             self._reserve(last - first, n_bytes)
-            n_repairs = self._clean(cells, first, last, repairs, n_repairs)
+            n_repairs = self._clean(cells, first, last, repairs, n_repairs, acceptances)
+            self.pane_tuples += last - first
             if self.sweeping:
-                self._sweep_some(position + last)
+                self._sweep_some()
             first = last
-        return repairs, n_repairs
+        return repairs, n_repairs, acceptances
 
-    def _move_to(self, position: int, n_tuples: int) -> int:
-        """Let the window reach a position; return how many of `n_tuples` from there on lie alike."""
-        slide = self.window.slide
-        if not slide:
-            return n_tuples
-        pane, offset = divmod(position, slide)
-        while self.pane < pane:
-            if not self.sweeping:
-                self._begin_sweep()
-            self._sweep_to(self.sweep_end)
-            self._slide()
-        half = slide // 2
-        if offset >= half and not self.sweeping:
+    def _move_to(self, pane: int, n_tuples: int) -> int:
+        """Let the window reach a pane; return how many of its next `n_tuples` tuples lie alike."""
+        if pane > self.pane:
+            self._slide_to(pane)
+        half = self.pane_length // 2
+        if self.pane_tuples < half:
+            return min(n_tuples, half - self.pane_tuples)
+        if not self.sweeping:
             self._begin_sweep()
-        return min(n_tuples, (half if offset < half else slide) - offset)
+        return n_tuples
 
     def _begin_sweep(self) -> None:
         self.sweeping = True
         self.sweep_at = 0
         self.sweep_end = int(pool_used(self.cell_pool))
 
-    def _sweep_some(self, position: int) -> None:
-        """Sweep as far as the position asks for, so that the end of the pane finds nothing left to do."""
-        half = self.window.slide // 2
-        done = position - self.pane * self.window.slide - half
-        self._sweep_to(-(-self.sweep_end * done // (self.window.slide - half)))
+    def _sweep_some(self) -> None:
+        """Sweep as far as the tuples of the pane ask for, so that its end finds nothing left to do."""
+        half = self.pane_length // 2
+        done, whole = self.pane_tuples - half, self.pane_length - half
+        self._sweep_to(self.sweep_end if done >= whole else -(-self.sweep_end * done // whole))
 
     def _sweep_to(self, slot: int) -> None:
         if slot > self.sweep_at:
             self._sweep(self.sweep_at, slot)
             self.sweep_at = slot
 
-    def _slide(self) -> None:
+    def _slide_to(self, pane: int) -> None:
+        if not self.sweeping:
+            self._begin_sweep()
+        self._sweep_to(self.sweep_end)
         self.sweeping = False
-        self.pane += 1
+        is_next = pane == self.pane + 1
+        self.pane = pane
+        self._slide(is_next=is_next)
+        if self.window.slide == TIMED:
+            self.pane_length = (self.pane_length + self.pane_tuples + 1) // 2
+            self.pane_tuples = 0
+
+    def _slide(self, *, is_next: bool) -> None:  # noqa: B027 - most kinds have nothing to do
+        """Do what a slide, to the next pane or a later one, asks for at once."""
 
     @abstractmethod
     def _reserve(self, n_tuples: int, n_bytes: int) -> None:
         """Make room for what the next tuples can need."""
 
     @abstractmethod
-    def _clean(self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int) -> int:
+    def _clean(
+        self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int, acceptances: Acceptances
+    ) -> int:
         """Clean tuples of one pane."""
 
     @abstractmethod
@@ -187,7 +230,8 @@ class Attribute(ABC):
 
     def copy(self) -> Attribute:
         """Return an attribute with a state of its own that is the same."""
-        twin = type(self)(self.mode, self.window, self.pane * self.window.slide)
+        twin = type(self)(self.mode, self.window, self.pane)
+        twin.accept_after = self.accept_after
         twin.load(self.save())
         return twin
 
@@ -199,8 +243,8 @@ class Attribute(ABC):
 class SoloAttribute(Attribute):
     """An attribute with a single rule."""
 
-    def __init__(self, mode: Mode, window: PaneWindow, position: int) -> None:
-        super().__init__(mode, window, position)
+    def __init__(self, mode: Mode, window: PaneWindow, pane: int) -> None:
+        super().__init__(mode, window, pane)
         self._solo = new_solo()
 
     @property
@@ -211,22 +255,27 @@ class SoloAttribute(Attribute):
     def _reserve(self, n_tuples: int, n_bytes: int) -> None:
         reserve_solo(self._solo, n_tuples, n_bytes)
 
-    def _clean(self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int) -> int:
+    def _clean(
+        self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int, acceptances: Acceptances
+    ) -> int:
         return clean_solo(
             self._solo,
             self.mode.basic,
             self.pane,
             self.start,
+            self.remembered,
+            self.accept_after,
             cells,
             first,
             last,
             repairs,
             n_repairs,
             self.violations,
+            acceptances,
         )
 
     def _sweep(self, first: int, last: int) -> None:
-        sweep_solo(self._solo, self.mode.basic, self.start, first, last)
+        sweep_solo(self._solo, self.mode.basic, self.start, self.remembered, first, last)
 
     def _take_over(self, arrays: list[NDArray[Any]]) -> None:
         self._solo = load(self._solo, arrays)
@@ -237,12 +286,13 @@ class SoloAttribute(Attribute):
 
     def without_column(self, column: int) -> SoloAttribute:  # noqa: ARG002 - there is one
         """Return an attribute that has seen nothing: its only rule is gone."""
-        return SoloAttribute(self.mode, self.window, self.pane * self.window.slide)
+        return SoloAttribute(self.mode, self.window, self.pane)
 
     def with_column(self) -> HingedAttribute:
         """Return an attribute with the same state and room for one more rule."""
-        hinged = HingedAttribute(self.mode, self.window, self.pane * self.window.slide)
+        hinged = HingedAttribute(self.mode, self.window, self.pane)
         hinged.violations = self.violations
+        hinged.accept_after = self.accept_after
         hinged.use(hinged_store(self._solo))
         return hinged.with_column()
 
@@ -250,34 +300,51 @@ class SoloAttribute(Attribute):
 class HingedAttribute(Attribute):
     """An attribute with several rules, whose groups share super cells: the violation graph matters."""
 
-    def __init__(self, mode: Mode, window: PaneWindow, position: int) -> None:
-        super().__init__(mode, window, position)
+    def __init__(self, mode: Mode, window: PaneWindow, pane: int) -> None:
+        super().__init__(mode, window, pane)
         self._store = new_store(1)
         #: the violation graph of the window as it is
         self.current: Graph = new_graph(0)
+        #: groups that were retired while `upcoming` was being built and may be in it
+        self._retired: list[int] = []
         #: the violation graph after the next slide; means something while `sweeping`
         self.upcoming: Graph = new_graph(1)
-        clear_graph(self.current, self._store, self.start)
-        clear_graph(self.upcoming, self._store, self.start_after_slide)
+        clear_graph(self.current, self._store, self.start, self.remembered)
+        self._clear_upcoming()
 
     @property
     def store(self) -> Store:
         """All that is known of its cells."""
         return self._store
 
-    def _slide(self) -> None:
-        super()._slide()
+    def _slide(self, *, is_next: bool) -> None:
+        if not is_next:
+            self._rebuild()
+            return
+        if self._retired:
+            groups = np.array(self._retired, np.int32)
+            self._retired = []
+            # All super cells may have to be linked again.
+            grow(self.upcoming.candidates, self.upcoming.candidates.shape[0] + pool_live(self.cell_pool))
+            grow(self.upcoming.table.heads, self.upcoming.candidates.shape[0] + 1)
+            split_all(self._store, self.upcoming, self.mode, groups)
         self.current, self.upcoming = self.upcoming, self.current
         # Now, and not when the sweep begins, so that it gets its room little by little.
-        clear_graph(self.upcoming, self._store, self.start_after_slide)
+        self._clear_upcoming()
+
+    def _clear_upcoming(self) -> None:
+        clear_graph(self.upcoming, self._store, self.start + 1, self.remembered_after_slide)
 
     def _reserve(self, n_tuples: int, n_bytes: int) -> None:
         reserve_store(self._store, n_tuples, n_bytes)
         reserve_graph(self.current, self._store, self.mode, n_tuples)
         reserve_graph(self.upcoming, self._store, self.mode, n_tuples)
 
-    def _clean(self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int) -> int:
-        return clean_segment(
+    def _clean(
+        self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int, acceptances: Acceptances
+    ) -> int:
+        n_before = int(acceptances.n[0])
+        n_repairs = clean_segment(
             self._store,
             self.current,
             self.upcoming,
@@ -285,13 +352,20 @@ class HingedAttribute(Attribute):
             self.mode,
             self.pane,
             self.start,
+            self.remembered,
+            self.start if self.window.slide else DEAD,
+            self.accept_after,
             cells,
             first,
             last,
             repairs,
             n_repairs,
             self.violations,
+            acceptances,
         )
+        if self.sweeping and not self.mode.vote:
+            self._retired += acceptances.group[n_before : int(acceptances.n[0])].tolist()
+        return n_repairs
 
     def _sweep(self, first: int, last: int) -> None:
         self._build(self.upcoming, self.current, first, last)
@@ -299,7 +373,7 @@ class HingedAttribute(Attribute):
     def _build(self, target: Graph, other: Graph, first: int, last: int) -> None:
         grow(self._store.panes, pool_used(self._store.pane_pool) + last - first + 2)
         reserve_graph(target, self._store, self.mode, 1)
-        sweep(self._store, target, other, self.mode, self.start, first, last)
+        sweep(self._store, target, other, self.mode, self.start, self.remembered, first, last)
 
     def _take_over(self, arrays: list[NDArray[Any]]) -> None:
         self.use(load(self._store, arrays))
@@ -315,28 +389,30 @@ class HingedAttribute(Attribute):
     def _rebuild(self) -> None:
         """Build the graph anew from the super cells."""
         self.sweeping = False
-        clear_graph(self.current, self._store, self.start)
-        clear_graph(self.upcoming, self._store, self.start_after_slide)
+        self._retired = []
+        clear_graph(self.current, self._store, self.start, self.remembered)
+        self._clear_upcoming()
         reserve_graph(self.upcoming, self._store, self.mode, 1)
         self._build(self.current, self.upcoming, 0, int(pool_used(self.cell_pool)))
 
     def without_column(self, column: int) -> Attribute:
         """Return an attribute without a rule and all its groups; this one must not be used any more."""
-        store = without_column(self._store, column, self.mode.basic, self.start)
-        position = self.pane * self.window.slide
+        store = without_column(self._store, column, self.start, self.remembered)
         rest: Attribute
         if store.set.size == 1:
-            rest = SoloAttribute(self.mode, self.window, position)
+            rest = SoloAttribute(self.mode, self.window, self.pane)
             rest.use(solo_store(store))
         else:
-            rest = HingedAttribute(self.mode, self.window, position)
+            rest = HingedAttribute(self.mode, self.window, self.pane)
             rest.use(store)
         rest.violations = np.delete(self.violations, column)
+        rest.accept_after = np.delete(self.accept_after, column)
         return rest
 
     def with_column(self) -> HingedAttribute:
         """Make room for one more rule."""
         self.violations = np.append(self.violations, 0)
+        self.accept_after = np.append(self.accept_after, 0)
         old, n_used = self._store.members, pool_used(self.cell_pool)
         members = np.zeros((old.shape[0], self.n_columns), MEMBER)
         # Byte by byte: NumPy copies records field by field, which takes three times as long.

@@ -204,7 +204,7 @@ def cell_leave(store: Store, x: int, j: int) -> None:
         store.members[after, j]["prev"] = before
     group["n_cells"] -= 1
     if group["n_cells"] == 0:
-        group_free(store.groups, g)
+        group_free(store.groups, store.values, g)
 
 
 @jit

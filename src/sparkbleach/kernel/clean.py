@@ -8,13 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cells import Store, cell_of
-from .graph import Graph, Mode, count_one, enter, find_root, forget_group, in_graph, link, link_group, link_of
-from .groups import group_detect, group_find, group_of
+from .graph import (
+    Graph,
+    Mode,
+    count_one,
+    enter,
+    find_root,
+    forget_group,
+    in_graph,
+    link,
+    link_group,
+    link_of,
+    split,
+)
+from .groups import DEAD, forget_truth, group_detect, group_find, group_of
 from .hashing import U64
 from .jit import entry, i64, inline, jit
 from .panes import cell_add
 from .repair import Repairs, candidates_of_one, candidates_of_several, no_candidates
 from .table import NONE
+from .truth import Acceptances, is_accepted, replace_group
 from .values import Column, value_of
 
 # What the pattern tableaux say of a cell.
@@ -41,12 +54,16 @@ def clean_segment(
     mode: Mode,
     pane: int,
     start: int,
+    remembered: int,
+    retire_at: int,
+    accept_after: NDArray[np.int64],
     cells: Cells,
     first: int,
     last: int,
     repairs: Repairs,
     n_repairs: int,
     violations: NDArray[np.int64],
+    acceptances: Acceptances,
 ) -> int:
     """Clean the cells of the tuples `first` to `last`, all of one pane.
 
@@ -58,12 +75,17 @@ def clean_segment(
         mode: Which counts, and over what.
         pane: The pane of these tuples.
         start: The first pane of the window.
+        remembered: The first pane that is remembered.
+        retire_at: The last pane that a group which is retired now lives to see: `start`, so that it is gone
+            after the next slide; or DEAD if there are no slides, and it is to be gone at once.
+        accept_after: By column: the threshold of an accepted change, 0 for never.
         cells: The cells of the batch.
         first: The first tuple.
         last: The tuple after the last one.
         repairs: Receives a row for each cell that changes.
         n_repairs: How many rows it has already.
         violations: By column: grows by one for each tuple that violates that rule.
+        acceptances: Receives a row for each accepted change.
 
     Returns:
         How many rows `repairs` has now.
@@ -71,7 +93,21 @@ def clean_segment(
     for i in range(first, last):
         if cells.column.valid[i]:
             changed = _clean_cell(
-                store, current, upcoming, with_upcoming, mode, pane, start, cells, i, repairs, n_repairs
+                store,
+                current,
+                upcoming,
+                with_upcoming,
+                mode,
+                pane,
+                start,
+                remembered,
+                retire_at,
+                accept_after,
+                cells,
+                i,
+                repairs,
+                n_repairs,
+                acceptances,
             )
         else:
             changed = _fill_cell(
@@ -96,10 +132,14 @@ def _clean_cell(
     mode: Mode,
     pane: int,
     start: int,
+    remembered: int,
+    retire_at: int,
+    accept_after: NDArray[np.int64],
     cells: Cells,
     i: int,
     repairs: Repairs,
     row: int,
+    acceptances: Acceptances,
 ) -> bool:
     """Clean a cell that has a value; return whether it changes."""
     n_columns = store.set.size
@@ -107,6 +147,7 @@ def _clean_cell(
     n_violated = i64(0)
     n_in_graph = i64(0)  # before this tuple
     n_rescued = i64(0)
+    n_more = i64(0)  # cells that count beside this one
     value = NONE
     for j in range(n_columns):
         repairs.violated[row, j] = False
@@ -116,6 +157,21 @@ def _clean_cell(
         if value == NONE:
             value = i64(value_of(store.values, cells.column, i))
         g = group_of(store.groups, cells.key_lo[j, i], cells.key_hi[j, i], j, start)
+        if accept_after[j] > 0 and is_accepted(store.groups, store.values, g, value, accept_after[j]):
+            n_more = max(n_more, accept_after[j] - 1)
+            g = _accept(
+                store,
+                current,
+                upcoming,
+                with_upcoming,
+                mode,
+                retire_at,
+                acceptances,
+                i,
+                g,
+                value,
+                accept_after[j],
+            )
         if groups[g]["n_cells"] == 0:
             forget_group(current, g)
             forget_group(upcoming, g)
@@ -136,9 +192,13 @@ def _clean_cell(
         return constant == CONSTANT_BROKEN
 
     x = cell_of(store, value, pane)
+    if store.cells[x]["pane"] < remembered:
+        store.cells[x]["cumulative"] = 0  # it was forgotten, and begins anew
     cell_add(store, x, pane, start)
+    if n_more > 0:
+        store.cells[x]["count"] += n_more
     if n_in_graph > 0:
-        store.cells[x]["cumulative"] += 1
+        store.cells[x]["cumulative"] += 1 + n_more
         for later in range(1 + with_upcoming):
             graph = upcoming if later else current
             if not count_one(store, graph, mode, x):
@@ -178,6 +238,39 @@ def _clean_cell(
 
 
 @jit
+def _accept(
+    store: Store,
+    current: Graph,
+    upcoming: Graph,
+    with_upcoming: bool,
+    mode: Mode,
+    retire_at: int,
+    acceptances: Acceptances,
+    i: int,
+    g: int,
+    value: int,
+    accept_after: int,
+) -> int:
+    """Return the group that takes the place of one that has accepted a value, and retire that one.
+
+    With `vote` it leaves the graphs at once: it is a subgraph by itself. With `class` that would mean to
+    build a whole subgraph anew: if there are slides, it leaves with the next one, from the current graph
+    because that is replaced, and from the upcoming one by `split_all`.
+    """
+    new = replace_group(store.groups, store.values, acceptances, i, g, value, accept_after)
+    forget_truth(store.groups, store.values, g)
+    store.groups.records[g]["last_pane"] = retire_at
+    if mode.vote:
+        store.groups.records[g]["in_graph"] = 0
+        split(store, current, mode, g)
+        if with_upcoming:
+            split(store, upcoming, mode, g)
+    elif retire_at == DEAD:
+        split(store, current, mode, g)
+    return new
+
+
+@jit
 def _candidates_of_set(
     store: Store, graph: Graph, mode: Mode, start: int, repairs: Repairs, row: int, own: int
 ) -> int:
@@ -187,7 +280,7 @@ def _candidates_of_set(
         if store.set[j] != NONE and in_graph(store, store.set[j], start):
             store.owners[n] = store.set[j]
             n += 1
-    return candidates_of_several(store, graph, mode, start, store.owners, n, repairs, row, own)
+    return candidates_of_several(store, graph, mode, store.owners, n, repairs, row, own)
 
 
 @jit

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .cells import Store
 from .hashing import mix64
-from .jit import i64, inline, jit
+from .jit import entry, i64, inline, jit
 from .panes import window_count
 from .rank import TOP, raised
 from .table import (
@@ -61,7 +61,7 @@ CANDIDATE = np.dtype(
     align=True,
 )
 
-_GENERATION, _USED, _LINKED, _START, _WHICH = 0, 1, 2, 3, 4
+_GENERATION, _USED, _LINKED, _START, _REMEMBERED, _WHICH, _FREE = 0, 1, 2, 3, 4, 5, 6
 _GENERATION_MAX = 2**31 - 1
 _FIRST = i64(0)  # slot
 _ONE = i64(1)  # cell
@@ -73,7 +73,10 @@ class Graph(NamedTuple):
     subgraphs: Records  #: SUBGRAPH by group
     candidates: Records  #: CANDIDATE
     table: Table  #: of candidates
-    state: NDArray[np.int64]  #: generation, candidates used, links in force, first pane, 0 or 1
+    queue: NDArray[np.int32]  #: scratch: groups
+    #: generation, candidates ever used, links in force, first pane, first remembered pane, 0 or 1, first of
+    #: the candidates that are free again
+    state: NDArray[np.int64]
 
 
 class Mode(NamedTuple):
@@ -86,12 +89,23 @@ class Mode(NamedTuple):
 def new_graph(which: int) -> Graph:
     """Return a graph with no group in it; an attribute has two, 0 and 1."""
     return Graph(
-        np.zeros(0, SUBGRAPH), np.zeros(0, CANDIDATE), new_table(), np.array([0, 0, 0, 0, which], np.int64)
+        np.zeros(0, SUBGRAPH),
+        np.zeros(0, CANDIDATE),
+        new_table(),
+        np.zeros(0, np.int32),
+        np.array([0, 0, 0, 0, 0, which, NONE], np.int64),
     )
 
 
-def clear_graph(graph: Graph, store: Store, start: int) -> None:
-    """Forget everything in constant time and begin again for the window that starts at pane `start`."""
+def clear_graph(graph: Graph, store: Store, start: int, remembered: int) -> None:
+    """Forget everything in constant time and begin again for another window.
+
+    Args:
+        graph: The graph.
+        store: The cells.
+        start: The first pane of the window.
+        remembered: The first pane that is remembered.
+    """
     if graph.state[_GENERATION] == _GENERATION_MAX:
         graph.subgraphs["generation"] = 0
         store.members["link"][:, :, graph.state[_WHICH]] = 0
@@ -100,6 +114,8 @@ def clear_graph(graph: Graph, store: Store, start: int) -> None:
     graph.state[_USED] = 0
     graph.state[_LINKED] = 0
     graph.state[_START] = start
+    graph.state[_REMEMBERED] = remembered
+    graph.state[_FREE] = NONE
     clear_table(graph.table)
 
 
@@ -107,6 +123,7 @@ def reserve_graph(graph: Graph, store: Store, mode: Mode, n_tuples: int) -> None
     """Make room for what `n_tuples` more tuples, and the entry of any group, can need."""
     slots = store.set.size if mode.vote else 1
     grow(graph.subgraphs, store.groups.records.shape[0])
+    grow(graph.queue, store.groups.records.shape[0])
     links = pool_live(store.cell_pool) * slots
     unlinked = links - int(graph.state[_LINKED])
     # At least as many as there are links, always: a graph that is cleared then needs no more room at once.
@@ -139,9 +156,19 @@ def cell_in_graph(store: Store, x: int, start: int) -> bool:
 
 
 @inline
-def cell_weight(store: Store, mode: Mode, x: int, start: int) -> int:
-    """Return what a super cell in the graph counts: its cells in the window, or all of them."""
-    return window_count(store, x, start) if mode.basic else store.cells[x]["cumulative"]
+def cell_weight(store: Store, graph: Graph, mode: Mode, x: int, newest: int) -> int:
+    """Return what a super cell in the graph counts: its cells in the window, or all of them.
+
+    Args:
+        store: The cells.
+        graph: The graph.
+        mode: Which counts, and over what.
+        x: The super cell.
+        newest: The pane of its newest cell, by which it is remembered or not.
+    """
+    if mode.basic:
+        return window_count(store, x, graph.state[_START])
+    return store.cells[x]["cumulative"] if newest >= graph.state[_REMEMBERED] else i64(0)
 
 
 @inline
@@ -265,8 +292,12 @@ def _attach(store: Store, graph: Graph, x: int, slot: int, root: int, weight: in
     value = store.cells[x]["value"]
     c = candidate_find(graph, root, value)
     if c == NONE:
-        c = graph.state[_USED]
-        graph.state[_USED] = c + 1
+        c = graph.state[_FREE]
+        if c == NONE:
+            c = graph.state[_USED]
+            graph.state[_USED] = c + 1
+        else:
+            graph.state[_FREE] = candidates[c]["next"]
         candidates[c]["hash"] = _candidate_hash(root, value)
         candidates[c]["weight"] = 0
         candidates[c]["value"] = value
@@ -287,8 +318,13 @@ def link(store: Store, graph: Graph, mode: Mode, x: int) -> None:
 
     With all its groups that are in the graph, which it thereby links, and with its count.
     """
+    _link(store, graph, mode, x, i64(store.cells[x]["pane"]))
+
+
+@inline
+def _link(store: Store, graph: Graph, mode: Mode, x: int, newest: int) -> None:
     start = graph.state[_START]
-    weight = cell_weight(store, mode, x, start)
+    weight = cell_weight(store, graph, mode, x, newest)
     if weight == 0:
         return
     if mode.vote:
@@ -311,9 +347,9 @@ def link(store: Store, graph: Graph, mode: Mode, x: int) -> None:
 
 
 @jit
-def link_one(store: Store, graph: Graph, mode: Mode, x: int) -> None:
-    """Bring a super cell into the graph, from where that is rare."""
-    link(store, graph, mode, x)
+def link_as_of(store: Store, graph: Graph, mode: Mode, x: int, newest: int) -> None:
+    """Bring a super cell into the graph as if its newest cell were of another pane."""
+    _link(store, graph, mode, x, newest)
 
 
 @jit
@@ -348,10 +384,84 @@ def forget_group(graph: Graph, g: int) -> None:
 def unlink(store: Store, graph: Graph, x: int) -> None:
     """Make a super cell's slot fit for another super cell."""
     for slot in range(store.set.size):
-        link = store.members[x, slot]["link"]
-        if link[graph.state[_WHICH]] >> 32 == graph.state[_GENERATION]:
-            graph.state[_LINKED] -= 1
-        link[graph.state[_WHICH]] = 0
+        unlink_slot(store, graph, x, slot)
+
+
+@jit
+def unlink_slot(store: Store, graph: Graph, x: int, slot: int) -> None:
+    """Let a super cell have no candidate that it counts in."""
+    link = store.members[x, slot]["link"]
+    if link[graph.state[_WHICH]] >> 32 == graph.state[_GENERATION]:
+        graph.state[_LINKED] -= 1
+    link[graph.state[_WHICH]] = 0
+
+
+@jit
+def split(store: Store, graph: Graph, mode: Mode, g: int) -> None:
+    """Build the subgraph of a group that is no longer in the graph anew, without it.
+
+    It takes time in proportion to the subgraph, which falls apart as its links ask for.
+    """
+    n = _take_apart(store, graph, mode, g)
+    for i in range(n):
+        if in_graph(store, i64(graph.queue[i]), graph.state[_START]):
+            link_group(store, graph, mode, i64(graph.queue[i]))
+
+
+@jit
+def _take_apart(store: Store, graph: Graph, mode: Mode, g: int) -> int:
+    """Take all groups of a subgraph and their super cells out of the graph; return how many are queued."""
+    subgraphs = graph.subgraphs
+    queue = graph.queue
+    generation = graph.state[_GENERATION]
+    which = graph.state[_WHICH]
+    if subgraphs[g]["generation"] != generation:
+        return i64(0)
+    forget_group(graph, g)
+    queue[0] = g
+    n = i64(1)
+    at = i64(0)
+    while at < n:
+        group = store.groups.records[queue[at]]
+        at += 1
+        column = i64(group["column"])
+        slot = column if mode.vote else _FIRST
+        x = i64(group["first_cell"])
+        while x != NONE:
+            link = store.members[x, slot]["link"][which]
+            if link >> 32 == generation:
+                _free_candidates(graph, link & 0xFFFFFFFF)
+                unlink_slot(store, graph, x, slot)
+                for j in range(0 if mode.vote else store.set.size):
+                    other = i64(store.members[x, j]["group"])
+                    if other != NONE and subgraphs[other]["generation"] == generation:
+                        forget_group(graph, other)
+                        queue[n] = other
+                        n += 1
+            x = i64(store.members[x, column]["next"])
+    return n
+
+
+@jit
+def _free_candidates(graph: Graph, c: int) -> None:
+    """Free a candidate and those that took over from it, as far as they are not free already."""
+    candidates = graph.candidates
+    c = i64(c)
+    while c != NONE and candidates[c]["value"] != NONE:
+        following = i64(candidates[c]["forward"])
+        if following == NONE:
+            table_remove(graph.table, candidates, c)
+        candidates[c]["value"] = NONE
+        candidates[c]["next"] = graph.state[_FREE]
+        graph.state[_FREE] = c
+        c = following
+
+
+@entry
+def split_all(store: Store, graph: Graph, mode: Mode, groups: NDArray[np.int32]) -> None:
+    """Build the subgraphs of some groups anew; those that are no longer in the graph leave it."""
+    for i in range(groups.size):
+        split(store, graph, mode, i64(groups[i]))
 
 
 @jit

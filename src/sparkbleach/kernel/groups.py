@@ -30,23 +30,29 @@ from .table import (
     table_items,
     table_remove,
 )
+from .values import Values, value_release
 
 GROUP_FIELDS = [
     ("hash", np.uint64),  # low half of the 128-bit key: rule and LHS value
     ("hash_hi", np.uint64),  # high half
-    ("last_pane", np.int64),  # of the newest cell; DEAD once the rule is deleted
+    ("last_pane", np.int64),  # of the newest cell; once retired: the last pane that it lives to see
     ("other_pane", np.int64),  # of the newest cell with another value than `last`
     ("last", np.int32),  # value of the newest cell
     ("next", np.int32),  # in the table or the pool
-    ("first_cell", np.int32),  # of the group's super cells
     ("n_cells", np.int32),  # how many super cells it has
     ("recent_cell", np.int32),  # the super cell that a cell of it joined last
+    ("held", np.int32),  # the value that it holds to be true; see truth.py
+    ("seen", np.int16),  # how often it was seen, up to the rule's threshold
+    ("lead", np.int16),  # by how much the challenger leads
     ("column", np.int16),  # which rule of the attribute; NONE if the slot is free
     ("in_graph", np.int16),  # 1 from the first violation on
+    # What most tuples do not need comes last.
+    ("first_cell", np.int32),  # of the group's super cells
+    ("challenger", np.int32),  # the value that may be accepted next
 ]
 GROUP = np.dtype(GROUP_FIELDS, align=True)
 
-DEAD = -1
+DEAD: int = i64(-(1 << 62))  # a pane before all others
 
 
 class Groups(NamedTuple):
@@ -90,11 +96,12 @@ def group_of(groups: Groups, lo: np.uint64, hi: np.uint64, column: int, start: i
     g = group_find(groups, lo, hi)
     if g != NONE and groups.records[g]["last_pane"] >= start:
         return g
-    return _group_new(groups, lo, hi, column, g)
+    return group_new(groups, lo, hi, column, g)
 
 
 @jit
-def _group_new(groups: Groups, lo: np.uint64, hi: np.uint64, column: int, replaced: int) -> int:
+def group_new(groups: Groups, lo: np.uint64, hi: np.uint64, column: int, replaced: int) -> int:
+    """Return a new group in the place of another, or NONE, that is found by its key no more."""
     records = groups.records
     if replaced != NONE:
         table_remove(groups.table, records, replaced)
@@ -109,14 +116,31 @@ def _group_new(groups: Groups, lo: np.uint64, hi: np.uint64, column: int, replac
     records[g]["recent_cell"] = NONE
     records[g]["column"] = column
     records[g]["in_graph"] = 0
+    records[g]["held"] = NONE
+    records[g]["seen"] = 0
+    records[g]["lead"] = 0
+    records[g]["challenger"] = NONE
     table_insert(groups.table, records, g)
     return g
 
 
 @jit
-def group_free(groups: Groups, g: int) -> None:
+def forget_truth(groups: Groups, values: Values, g: int) -> None:
+    """Let go of the values that a group names."""
+    group = groups.records[g]
+    if group["held"] != NONE:
+        value_release(values, i64(group["held"]))
+        group["held"] = NONE
+    if group["challenger"] != NONE:
+        value_release(values, i64(group["challenger"]))
+        group["challenger"] = NONE
+
+
+@jit
+def group_free(groups: Groups, values: Values, g: int) -> None:
     """Give up a group that no super cell names any more."""
     records = groups.records
+    forget_truth(groups, values, g)
     if records[g]["next"] != UNLINKED:
         table_remove(groups.table, records, g)
     records[g]["column"] = NONE

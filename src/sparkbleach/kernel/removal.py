@@ -11,21 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cells import MEMBER, SUPER_CELL, Store, cell_of, new_store
-from .groups import GROUP, Groups, new_groups
+from .groups import GROUP, Groups, forget_truth, new_groups
 from .jit import entry, i64
-from .panes import PANE_COUNT, add_cells, window_count
-from .table import NONE, Table, new_table, pool_live, pool_take, pool_used, table_insert
+from .panes import PANE_COUNT, add_cells
+from .table import NONE, UNLINKED, Table, new_table, pool_live, pool_take, pool_used, table_insert
 from .values import value_release
 
 
-def without_column(store: Store, column: int, basic: bool, start: int) -> Store:
+def without_column(store: Store, column: int, start: int, remembered: int) -> Store:
     """Return a store without the groups of a column; the values, which it shares, are released by the old.
 
     Args:
         store: The store; it must not be used any more.
         column: The column of the deleted rule.
-        basic: Whether a super cell without cells in the window is dropped.
         start: The first pane of the window.
+        remembered: The first pane that is remembered.
     """
     n_cells = pool_live(store.cell_pool)
     n_columns = store.set.size - 1
@@ -41,7 +41,7 @@ def without_column(store: Store, column: int, basic: bool, start: int) -> Store:
         panes=np.zeros(n_cells + pool_used(store.pane_pool), PANE_COUNT),
     )
     _copy_groups(store, rest, column, number)
-    _copy_cells(store, rest, column, number, basic, start)
+    _copy_cells(store, rest, column, number, start, remembered)
     for array, n in (
         (rest.cells, pool_used(rest.cell_pool)),
         (rest.members, pool_used(rest.cell_pool)),
@@ -75,9 +75,11 @@ def _number_groups(store: Store, column: int, start: int, number: NDArray[np.int
 @entry
 def _copy_groups(store: Store, rest: Store, column: int, number: NDArray[np.int32]) -> None:
     for old in range(number.size):
-        if number[old] == NONE:
-            continue
         source = store.groups.records[old]
+        if number[old] == NONE:
+            if source["column"] != NONE:
+                forget_truth(store.groups, store.values, old)
+            continue
         g = pool_take(rest.groups.pool, rest.groups.records)
         group = rest.groups.records[g]
         group["hash"] = source["hash"]
@@ -90,12 +92,17 @@ def _copy_groups(store: Store, rest: Store, column: int, number: NDArray[np.int3
         group["recent_cell"] = NONE
         group["column"] = source["column"] - (source["column"] > column)
         group["in_graph"] = source["in_graph"]
-        table_insert(rest.groups.table, rest.groups.records, g)
+        group["held"] = source["held"]
+        group["seen"] = source["seen"]
+        group["lead"] = source["lead"]
+        group["challenger"] = source["challenger"]
+        if source["next"] != UNLINKED:  # or it is retired, and another one is found by its key
+            table_insert(rest.groups.table, rest.groups.records, g)
 
 
 @entry
 def _copy_cells(
-    store: Store, rest: Store, column: int, number: NDArray[np.int32], basic: bool, start: int
+    store: Store, rest: Store, column: int, number: NDArray[np.int32], start: int, remembered: int
 ) -> None:
     """Let each super cell join the one with its remaining groups and its value."""
     for x in range(store.cell_pool.state[1]):
@@ -116,9 +123,11 @@ def _copy_cells(
             if g != NONE:
                 alive = True
                 in_graph = in_graph or rest.groups.records[g]["in_graph"] == 1
-        if alive and (window_count(store, x, start) > 0 or (in_graph and not basic)):
-            pane = i64(store.cells[x]["pane"])
+        pane = i64(store.cells[x]["pane"])
+        if alive and pane >= remembered and (pane >= start or in_graph):
             y = cell_of(rest, value, pane)
+            if pane > rest.cells[y]["pane"] and rest.cells[y]["count"] == 0:
+                rest.cells[y]["pane"] = pane
             if in_graph:
                 rest.cells[y]["cumulative"] += store.cells[x]["cumulative"]
             if pane >= start:

@@ -75,7 +75,6 @@ def candidates_of_several(
     store: Store,
     graph: Graph,
     mode: Mode,
-    start: int,
     groups: NDArray[np.int64],
     n_groups: int,
     repairs: Repairs,
@@ -91,7 +90,6 @@ def candidates_of_several(
         store: The cells.
         graph: The current graph.
         mode: Which counts, and over what.
-        start: The first pane of the window.
         groups: The groups, all in the graph.
         n_groups: How many.
         repairs: Where to write.
@@ -119,7 +117,7 @@ def candidates_of_several(
             x = i64(store.groups.records[groups[i]]["first_cell"])
             while x != NONE:
                 if not _counted(store, x, groups, i, largest):
-                    weight = cell_weight(store, mode, x, start)
+                    weight = cell_weight(store, graph, mode, x, i64(store.cells[x]["pane"]))
                     if weight > 0:
                         n_seen = _see(store, store.cells[x]["value"], weight, n_seen)
                         total += weight

@@ -4,9 +4,9 @@ Each of its groups is a subgraph of its own and each of its super cells a candid
 lie with the group and their weights with the super cells: what a tuple needs is in three places in memory
 instead of eight, and a slide of the window has nothing to build. Most rules of most users are such rules.
 
-A weight is what a super cell counts while its group is in the graph. Bleach windowing: all its cells, which
-never falls. Basic windowing: its cells in the window, brought up to date when a group is first needed after
-a slide.
+A weight is what a super cell counts while its group is in the graph. Basic windowing: its cells in the
+window. Bleach windowing: all its cells, until it is forgotten. What a slide takes away from weights is taken
+away when a group is next needed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from .cells import MEMBER, SUPER_CELL, Store, new_store, set_hash
 from .clean import CONSTANT_BROKEN, NO_CONSTANT, Cells
 from .groups import (
+    DEAD,
     GROUP,
     GROUP_FIELDS,
     Groups,
@@ -49,6 +50,7 @@ from .table import (
     table_items,
     table_remove,
 )
+from .truth import Acceptances, is_accepted, replace_group
 from .values import Values, is_value, new_values, reserve_values, value_of, value_release
 
 SOLO_GROUP = np.dtype(
@@ -56,7 +58,7 @@ SOLO_GROUP = np.dtype(
         *GROUP_FIELDS,
         ("top", np.int32, (TOP,)),  # while in the graph: the best super cells, best first, then NONE
         ("total", np.int64),  # while in the graph: sum of all weights
-        ("as_of", np.int64),  # the first pane of the window for which weights hold; basic windowing only
+        ("as_of", np.int64),  # while in the graph: weights hold up to when this is the first remembered pane
     ],
     align=True,
 )
@@ -79,7 +81,7 @@ SOLO_CELL = np.dtype(
 
 _COLUMN = i64(0)
 _ONE_GROUP = i64(1)
-_NEVER = -1  # a pane
+_LATE = i64(1 << 62)  # a pane after all others
 
 
 class Solo(NamedTuple):
@@ -122,14 +124,18 @@ def clean_solo(
     basic: bool,
     pane: int,
     start: int,
+    remembered: int,
+    accept_after: NDArray[np.int64],
     cells: Cells,
     first: int,
     last: int,
     repairs: Repairs,
     n_repairs: int,
     violations: NDArray[np.int64],
+    acceptances: Acceptances,
 ) -> int:
     """Clean the cells of the tuples `first` to `last`, all of one pane; see clean_segment."""
+    threshold = accept_after[0]
     for i in range(first, last):
         constant = cells.constant[i]
         violated = False
@@ -143,8 +149,13 @@ def clean_solo(
             value = i64(solo.groups.records[g]["last"])  # most often the same again
             if value == NONE or not is_value(solo.values, value, cells.column, i):
                 value = value_of(solo.values, cells.column, i)
+            accepted = threshold > 0 and is_accepted(solo.groups, solo.values, g, value, threshold)
+            if accepted:
+                g = _accept(solo, acceptances, i, g, value, threshold)
             violated = group_detect(solo.groups, g, value, pane, start)
-            x = _join(solo, basic, g, value, violated, pane, start)
+            x = _join(solo, basic, g, value, violated, pane, start, remembered)
+            if accepted:
+                solo.cells[x]["count"] += threshold - 1
             if violated:
                 group = solo.groups.records[g]
                 changed = constant == CONSTANT_BROKEN or (
@@ -159,7 +170,7 @@ def clean_solo(
                 no_candidates(repairs, n_repairs)
                 changed = True
         else:
-            violated = _fill(solo, basic, cells, i, start, repairs, n_repairs)
+            violated = _fill(solo, basic, cells, i, start, remembered, repairs, n_repairs)
             changed = violated or constant == CONSTANT_BROKEN
         violated = violated or (cells.broken.shape[1] > 0 and cells.broken[0, i])
         violations[0] += violated
@@ -170,59 +181,88 @@ def clean_solo(
     return n_repairs
 
 
+@jit
+def _accept(solo: Solo, acceptances: Acceptances, i: int, g: int, value: int, threshold: int) -> int:
+    """Return the group that takes the place of one that has accepted a value, and drop that one."""
+    new = replace_group(solo.groups, solo.values, acceptances, i, g, value, threshold)
+    x = i64(solo.groups.records[g]["first_cell"])
+    while x != NONE:
+        following = i64(solo.cells[x]["next_cell"])
+        _free_cell(solo, x)  # the last one frees the group
+        x = following
+    return new
+
+
 @inline
-def _join(solo: Solo, basic: bool, g: int, value: int, violated: bool, pane: int, start: int) -> int:
+def _join(
+    solo: Solo, basic: bool, g: int, value: int, violated: bool, pane: int, start: int, remembered: int
+) -> int:
     """Add the newest cell of a group to its super cell, and the group to the graph if it is violated."""
     group = solo.groups.records[g]
     x = i64(group["recent_cell"])
     if group["n_cells"] == 0 or solo.cells[x]["value"] != value or solo.cells[x]["group"] != g:
         x = _cell_of(solo, g, value, pane)
         group["recent_cell"] = x
+    in_graph = group["in_graph"]
+    if in_graph and group["as_of"] < remembered:
+        _weigh_again(solo, basic, g, start, remembered)
     cell_add(solo, x, pane, start)
-    if group["in_graph"]:
-        if basic and group["as_of"] != start:
-            _weigh(solo, g, start)
-        else:
-            solo.cells[x]["weight"] += 1
-            group["total"] += 1
-            raised(solo.values, solo.cells, group["top"], x)
+    if in_graph:
+        solo.cells[x]["weight"] += 1
+        group["total"] += 1
+        raised(solo.values, solo.cells, group["top"], x)
     elif violated:
-        group["in_graph"] = 1
-        _weigh(solo, g, start)
+        _enter(solo, g, start)
     return x
 
 
 @jit
-def _fill(solo: Solo, basic: bool, cells: Cells, i: int, start: int, repairs: Repairs, row: int) -> bool:
+def _fill(
+    solo: Solo, basic: bool, cells: Cells, i: int, start: int, remembered: int, repairs: Repairs, row: int
+) -> bool:
     """Find the candidates for a null cell; return whether there are any."""
     no_candidates(repairs, row)
     g = group_find(solo.groups, cells.key_lo[0, i], cells.key_hi[0, i])
     if g == NONE or solo.groups.records[g]["last_pane"] < start:
         return False
     group = solo.groups.records[g]
-    if not group["in_graph"] or (basic and group["as_of"] != start):
-        group["in_graph"] = 1
-        _weigh(solo, g, start)
+    if not group["in_graph"]:
+        _enter(solo, g, start)
+    elif group["as_of"] < remembered:
+        _weigh_again(solo, basic, g, start, remembered)
     candidates_of_one(repairs, row, solo.cells, group["top"], group["total"], _ONE_GROUP)
     return True
 
 
 @jit
-def _weigh(solo: Solo, g: int, start: int) -> None:
-    """Let each super cell of a group weigh as many cells as it has in the window."""
+def _enter(solo: Solo, g: int, start: int) -> None:
+    """Let a group enter the graph: each super cell weighs as many cells as it has in the window."""
+    solo.groups.records[g]["in_graph"] = 1
+    _weigh_again(solo, True, g, start, start)
+
+
+@jit
+def _weigh_again(solo: Solo, basic: bool, g: int, start: int, remembered: int) -> None:
+    """Take away from the weights of a group what slides have taken away since."""
     group = solo.groups.records[g]
-    group["as_of"] = start
     group["total"] = 0
     for k in range(TOP):
         group["top"][k] = NONE
+    oldest = _LATE
     x = i64(group["first_cell"])
     while x != NONE:
-        weight = window_count(solo, x, start)
-        solo.cells[x]["weight"] = weight
-        group["total"] += weight
-        if weight > 0:
+        cell = solo.cells[x]
+        if basic:
+            cell["weight"] = window_count(solo, x, start)
+        elif cell["pane"] < remembered:
+            cell["weight"] = 0
+        if cell["weight"] > 0:
+            oldest = min(oldest, i64(cell["pane"]))
+            group["total"] += cell["weight"]
             raised(solo.values, solo.cells, group["top"], x)
-        x = i64(solo.cells[x]["next_cell"])
+        x = i64(cell["next_cell"])
+    # A super cell that gains cells later is newer than the oldest of these.
+    group["as_of"] = remembered if basic or oldest == _LATE else oldest
 
 
 @jit
@@ -257,8 +297,8 @@ def _cell_of(solo: Solo, g: int, value: int, pane: int) -> int:
 
 
 @entry
-def sweep_solo(solo: Solo, basic: bool, start: int, first: int, last: int) -> None:
-    """Drop the super cells in the slots `first` to `last` that the window has left."""
+def sweep_solo(solo: Solo, basic: bool, start: int, remembered: int, first: int, last: int) -> None:
+    """Drop the super cells in the slots `first` to `last` that do not count any more."""
     for x in range(first, last):
         if solo.cells[x]["value"] == NONE:
             continue
@@ -266,10 +306,12 @@ def sweep_solo(solo: Solo, basic: bool, start: int, first: int, last: int) -> No
         group = solo.groups.records[g]
         forget_panes_before(solo, x, start)
         if group["last_pane"] >= start:
-            if window_count(solo, x, start) > 0 or (group["in_graph"] and not basic):
+            newest = solo.cells[x]["pane"]
+            if newest >= start or (group["in_graph"] and newest >= remembered):
                 continue
-            if group["in_graph"] and group["as_of"] != start:
-                _weigh(solo, g, start)  # or the best candidates might still name it
+            if group["in_graph"] and group["as_of"] < remembered:
+                # Or the best candidates might still name it.
+                _weigh_again(solo, basic, g, start, remembered)
         _free_cell(solo, x)
 
 
@@ -289,7 +331,7 @@ def _free_cell(solo: Solo, x: int) -> None:
         cells[after]["prev_cell"] = before
     group["n_cells"] -= 1
     if group["n_cells"] == 0:
-        group_free(solo.groups, g)
+        group_free(solo.groups, solo.values, g)
     forget_panes(solo, x)
     value_release(solo.values, i64(cells[x]["value"]))
     cells[x]["value"] = NONE
@@ -345,7 +387,7 @@ def solo_store(store: Store) -> Solo:
     for name, _ in GROUP_FIELDS:
         groups[name] = store.groups.records[name]
     groups["top"] = NONE
-    groups["as_of"] = _NEVER
+    groups["as_of"] = DEAD
     cells = np.zeros(n, SOLO_CELL)
     for name in ("pane", "count", "value", "older"):
         cells[name] = store.cells[name][:n]

@@ -1,4 +1,4 @@
-"""The value dictionary of an attribute: every value once, as long as a super cell has it.
+"""The value dictionary of an attribute: every value once, as long as a super cell has it or a group names it.
 
 A value is a number for the rest of the kernel. Values of fixed width (numbers, booleans, dates, times) are
 order-preserving 64-bit codes; all others are bytes whose byte order is the order of the type, kept in an
@@ -39,7 +39,7 @@ VALUE = np.dtype(
         ("offset", np.int64),  # into the arena, bytes only
         ("length", np.int32),  # in bytes, NONE for fixed width
         ("next", np.int32),  # in the table, the pool or the pending list
-        ("refs", np.int32),  # super cells with this value
+        ("refs", np.int32),  # super cells with this value, and groups that name it
     ],
     align=True,
 )
@@ -216,9 +216,15 @@ def value_less(values: Values, a: int, b: int) -> bool:
     return n_a < n_b
 
 
+@inline
+def value_keep(values: Values, v: int) -> None:
+    """Keep a value for one more super cell or group."""
+    values.records[v]["refs"] += 1
+
+
 @jit
 def value_release(values: Values, v: int) -> None:
-    """Let go of a value for one super cell; with the last one it goes to the pending list.
+    """Let go of a value for one super cell or group; with the last one it goes to the pending list.
 
     Repairs of this call may still name it, so its slot is used again only in the next call.
     """

@@ -13,15 +13,15 @@ thereby become equal are added together, and what nothing refers to any more is 
 from __future__ import annotations
 
 from .cells import Store, cell_find, cell_free, cell_leave, set_hash
-from .graph import Graph, Mode, cell_in_graph, hand_over, link, link_one, unlink
+from .graph import Graph, Mode, cell_in_graph, hand_over, link, link_as_of, unlink
 from .jit import entry, i64, inline, jit
-from .panes import add_counts, forget_panes_before, window_count
+from .panes import add_counts, forget_panes_before
 from .table import NONE, table_insert, table_remove
 
 
 @entry
 def sweep(
-    store: Store, target: Graph, other: Graph, mode: Mode, window_start: int, first: int, last: int
+    store: Store, target: Graph, other: Graph, mode: Mode, start: int, remembered: int, first: int, last: int
 ) -> None:
     """Tidy the super cells in the slots `first` to `last` and bring them into the target graph.
 
@@ -30,19 +30,20 @@ def sweep(
         target: The graph that is being built.
         other: The graph that is not; what it says must stay true.
         mode: Which counts, and over what.
-        window_start: The first pane of the window as it is now.
+        start: The first pane of the window as it is now.
+        remembered: The first pane that is remembered now.
         first: The first slot.
         last: The slot after the last one.
     """
     for slot in range(first, last):
         if store.cells[slot]["value"] != NONE:
-            x = _tidy(store, target, other, mode, slot, window_start)
+            x = _tidy(store, target, other, mode, slot, start, remembered)
             if x != NONE:
                 link(store, target, mode, x)
 
 
 @inline
-def _tidy(store: Store, target: Graph, other: Graph, mode: Mode, x: int, start: int) -> int:
+def _tidy(store: Store, target: Graph, other: Graph, mode: Mode, x: int, start: int, remembered: int) -> int:
     """Return the super cell that `x` is after all that the last slides ask for, NONE if it is dropped."""
     forget_panes_before(store, x, start)
     alive = 0
@@ -57,26 +58,32 @@ def _tidy(store: Store, target: Graph, other: Graph, mode: Mode, x: int, start: 
         else:
             store.set[j] = NONE
             dead += 1
-    in_window = window_count(store, x, start) > 0
-    if alive == 0 or (not in_window and (mode.basic or not cell_in_graph(store, x, start))):
+    newest = store.cells[x]["pane"]
+    if alive == 0 or newest < remembered or (newest < start and not cell_in_graph(store, x, start)):
         _drop(store, target, other, x)
         return NONE
     if dead == 0:
         return x
 
-    return _without_dead_groups(store, target, other, mode, x)
+    return _without_dead_groups(store, target, other, mode, x, remembered)
 
 
 @jit
-def _without_dead_groups(store: Store, target: Graph, other: Graph, mode: Mode, x: int) -> int:
+def _without_dead_groups(
+    store: Store, target: Graph, other: Graph, mode: Mode, x: int, remembered: int
+) -> int:
     """Take the groups that are not in `store.set` out of a super cell; return what it is then."""
     value = i64(store.cells[x]["value"])
     hash = set_hash(store.set, value)
     same = cell_find(store, hash, value)
+    if same != NONE and store.cells[same]["pane"] < remembered:
+        _drop(store, target, other, same)  # it was forgotten before the groups died
+        same = NONE
     if same != NONE:
         # Either may be in the target graph already: bring both in, so that their sum is.
-        link_one(store, target, mode, x)
-        link_one(store, target, mode, same)
+        newest = max(i64(store.cells[x]["pane"]), i64(store.cells[same]["pane"]))
+        link_as_of(store, target, mode, x, newest)
+        link_as_of(store, target, mode, same, newest)
         hand_over(store, target, x, same)
         hand_over(store, other, x, same)
         store.cells[same]["cumulative"] += store.cells[x]["cumulative"]

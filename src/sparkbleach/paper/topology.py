@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..config import COUNTING_REPAIRS, Options, OptionValues, check_choice, check_count
+from ..config import COUNTING_REPAIRS, Options, OptionValues, Window, check_choice, check_count
 from ..errors import ConfigError
 
 COORDINATIONS = ("hinge", "basic", "dr", "ir")
@@ -48,6 +48,12 @@ def paper_options(given: OptionValues) -> Options:
     if given.get("remember") is not None:
         raise ConfigError(
             "remember: the paper's topology keeps counts for ever; leave it out, or choose topology='fused'"
+        )
+    window = given.get("window")
+    if isinstance(window, Window) and window.column is not None:
+        raise ConfigError(
+            "window: the paper's topology has windows in tuples only; "
+            "give Window.tuples(…), or choose topology='fused'"
         )
     values: OptionValues = {"repair": "class", **given, "accept_after": None, "remember": None}
     chosen = Options(**values)

@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from ..config import OptionValues
 from ..engine.audit import audit_schema
 from ..engine.check import check_stream, check_trust
+from ..engine.panes import check_time_column
 from ..errors import ConfigError
 from ..paper.topology import PaperTopology
 from ..rules.check import columns_read, is_plain
@@ -110,10 +111,13 @@ def clean(
     placement = choose_placement(lanes, n_rules, schema)
     chosen = choose_options(options, n_lanes=len(placement.lanes), topology=paper)
     check_trust(chosen, schema)
+    check_time_column(chosen.window, schema)
     check_session(df, None if paper else len(placement.lanes))
     if len(placement.lanes) > 1:
         logger.info("lanes: %s", placement)
-    read = [*(columns_read(all_rules, schema) or [id]), *([chosen.trust] if chosen.trust else [])]
+    clock = [chosen.window.column] if chosen.window and chosen.window.column else []
+    sources = [chosen.trust] if chosen.trust else []
+    read = [*(columns_read(all_rules, schema) or [id]), *sources, *clock]
     plain = [name for name in schema.names if control is not None and is_plain(schema.field(name).type)]
     cells = [name for name in schema.names if name in read or name in plain]
     ordered, order = _add_order(df, order_by, apart=cells if quarantine else ())
@@ -134,7 +138,7 @@ def clean(
         limits=limits,
         paper=paper,
         placement=placement,
-        lane_cells=cells_by_lane(placement, all_rules, cells, (*plain, *order)),
+        lane_cells=cells_by_lane(placement, all_rules, cells, (*plain, *order, *clock)),
     )
     n_partitions = egress_partitions or df.sparkSession.sparkContext.defaultParallelism
     decided = _decide(ordered, plan, control, n_partitions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -70,7 +70,7 @@ def engine_factory(limits: Limits) -> ReplicaFactory[EngineReplica]:
 class Committed:
     """What is known of a micro-batch when it is committed."""
 
-    outcomes: list[Outcome]  #: what became of its control records
+    outcomes: list[Outcome]  #: what became of its control records, and accepted changes
     report: str  #: its report
 
 
@@ -139,7 +139,7 @@ class MicroBatch:
         commit(self._store, head, self._cached, delta, plan.limits)
         self._committed = True
         outcomes = self._events.outcomes
-        return Committed(outcomes, write_report(engine, n_tuples, outcomes))
+        return Committed(outcomes, write_report(engine, n_tuples, self._events))
 
     def __enter__(self) -> Self:
         return self
@@ -174,9 +174,9 @@ class Lane(StatefulProcessor):
             for number, (blob, repairs) in enumerate(zip(blobs, batch.decide(), strict=True)):
                 yield rows_to_frame([_lane_row(self.plan, lane, number, blob, repairs)])
             committed = batch.commit()
-        # All lanes have the same outcomes.
-        outcomes = [LaneRow(lane, control=one.to_json()) for one in committed.outcomes if lane == 0]
-        yield rows_to_frame([*outcomes, LaneRow(lane, report=committed.report)])
+        outcomes = _own_outcomes(committed.outcomes, lane, self.plan.n_lanes)
+        controls = [LaneRow(lane, control=one.to_json()) for one in outcomes]
+        yield rows_to_frame([*controls, LaneRow(lane, report=committed.report)])
         collect_garbage(self.plan.limits)
 
     def close(self) -> None:
@@ -197,9 +197,21 @@ def static_lane(plan: Plan) -> ArrowFunction:
             (repairs,) = clean_blobs(engine, [blob.cells], (), events, plan.limits)
             yield rows_to_batch([_lane_row(plan, lane, number, blob, repairs)])
         if engine is not None:
-            yield rows_to_batch([LaneRow(lane, report=write_report(engine, engine.position))])
+            yield rows_to_batch([LaneRow(lane, report=write_report(engine, engine.position, events))])
 
     return run
+
+
+def _own_outcomes(outcomes: list[Outcome], lane: int, n_lanes: int) -> list[Outcome]:
+    """Return the outcomes that a lane sends, with numbers that no other lane gives.
+
+    All lanes apply the same rule updates, so the first one sends those; each sends the changes it accepted.
+    """
+    return [
+        replace(one, index=one.index * n_lanes + lane)
+        for one in outcomes
+        if lane == 0 or one.kind == "accepted"
+    ]
 
 
 def _lane_row(plan: Plan, lane: int, number: int, blob: IngressRow, repairs: pa.Buffer | None) -> LaneRow:

@@ -11,16 +11,22 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ..control.outcome import Outcome
 from ..engine.engine import Engine
+from .rule_updates import ACCEPTED_SHOWN, Events
 
 #: under this name a query's progress has the report
 OBSERVATION = "sparkbleach"
 
 
-def write_report(engine: Engine, n_tuples: int, outcomes: Sequence[Outcome] = ()) -> str:
+def write_report(engine: Engine, n_tuples: int, events: Events) -> str:
     """Return the report of a lane after a micro-batch as text."""
-    report = {**engine.report(), "tuples": n_tuples, "updates": [str(outcome) for outcome in outcomes]}
+    report = {
+        **engine.report(),
+        "tuples": n_tuples,
+        "updates": [str(outcome) for outcome in events.outcomes if outcome.kind != "accepted"],
+        "accepted": events.accepted,
+        "n_accepted": events.n_accepted,
+    }
     if engine.share is not None:
         report["lanes"] = engine.share.placement.to_lists()
     return json.dumps(report)
@@ -40,6 +46,7 @@ def read_reports(observed: Mapping[str, str | None]) -> dict[str, Any] | None:
     if not reports:
         return None
     first: dict[str, Any] = reports[0]
+    _add_accepted(first, reports)
     if len(reports) == 1:
         return first
     for name in ("super_cells", "nbytes"):
@@ -49,12 +56,24 @@ def read_reports(observed: Mapping[str, str | None]) -> dict[str, Any] | None:
     return first
 
 
+def _add_accepted(first: dict[str, Any], reports: Sequence[dict[str, Any]]) -> None:
+    """Let the updates of one report include the changes that all lanes have accepted."""
+    lines = [line for report in reports for line in report.pop("accepted", ())][:ACCEPTED_SHOWN]
+    n_accepted = sum(report.get("n_accepted", 0) for report in reports)
+    if not n_accepted:
+        return
+    first["n_accepted"] = n_accepted
+    first["updates"] = [*first["updates"], *lines]
+    if n_accepted > len(lines):
+        first["updates"].append(f"accepted: {n_accepted - len(lines):,} more changes")
+
+
 def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[str, Any] | None:
     """Return what the lane reports in the progress of a query.
 
     That is: the position and the version of the rule set, how many tuples the micro-batch had, violations and
-    repairs by rule, and what became of rule updates. Of several lanes: all together, and which has which
-    attributes.
+    repairs by rule, what became of rule updates, and which changes were accepted. Of several lanes: all
+    together, and which has which attributes.
 
     Args:
         progress: An element of `query.recentProgress`, or `query.lastProgress`.

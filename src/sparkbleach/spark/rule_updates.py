@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ..control.outcome import Outcome
 from ..control.record import ControlRecord
+from ..engine.acceptance import Acceptance
 from ..engine.engine import Engine
 from ..engine.placement import Placement
 from ..errors import RuleError
@@ -23,6 +24,9 @@ from ..rules.rule import Rule
 from ..rules.update import RuleUpdate, check_readable
 from ..schema_text import schema_from_text, schema_to_text
 from .plan import Plan
+
+#: the most accepted changes of a micro-batch that its report names
+ACCEPTED_SHOWN = 100
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +105,10 @@ class Events:
         self._scheduled = [event for event in scheduled if _position(event) >= target.position]
         self._plan = plan if plan and plan.control else None
         self.applied: list[Event] = []  #: each with the position where it was applied
-        self.outcomes: list[Outcome] = []  #: what became of control records and scheduled updates
+        #: what became of control records and scheduled updates, and accepted changes
+        self.outcomes: list[Outcome] = []
+        self.accepted: list[str] = []  #: accepted changes in words, the first ones only
+        self.n_accepted = 0  #: how many there are
 
     def cuts(self, end: int) -> Iterator[int]:
         """Cut the tuples up to a position where rules change: apply what is due, then yield where the cut is.
@@ -135,6 +142,27 @@ class Events:
             return str(error)
         self.applied.append(replace(event, at=self._target.position))
         return None
+
+    def note_accepted(self, accepted: Iterable[Acceptance]) -> None:
+        """Collect changes that were accepted since the last event."""
+        for one in accepted:
+            self.n_accepted += 1
+            if len(self.accepted) < ACCEPTED_SHOWN:
+                self.accepted.append(str(one))
+            if self._plan is not None:
+                outcome = Outcome(
+                    index=len(self.outcomes),
+                    kind="accepted",
+                    position=one.position,
+                    version=self._target.version,
+                    rules=[],
+                    schema="",
+                    columns=[],
+                    id=self._plan.id,
+                    accepted=one.to_dict(),
+                    text=str(one),
+                )
+                self.outcomes.append(outcome)
 
     def note_start(self) -> None:
         """Collect the outcome that says with which rules the stream begins or continues."""

@@ -43,3 +43,14 @@ def test_what_the_stream_would_refuse_is_not_published(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match="'r', rhs: 'id' is the id of the tuples"):
         control.add(Rule("b", "k", "v"), Rule("r", "k", "id"))
     assert [str(change.what) for change in control.history()[1:]] == ["delete a"]
+
+
+def test_an_accepted_change_is_history(tmp_path: Path) -> None:
+    """The history shows it; the rules are still those of the last outcome that is about rules."""
+    control = controller(tmp_path, Rule("a", "k", "v"))
+    text = "accepted: k=1, v x → y after 10 confirmations"
+    control.log.record(1, [Outcome(0, "accepted", 7, 1, [], "", [], "id", accepted={"rule": "a"}, text=text)])
+    assert [str(one.rule.id) for one in control.rules()] == ["a"]
+    control.delete("a")
+    change = control.history()[1]
+    assert (change.state, change.what, change.position) == ("accepted", text.removeprefix("accepted: "), 7)

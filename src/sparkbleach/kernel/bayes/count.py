@@ -7,11 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..groups import Groups
 from ..hashing import U8
 from ..jit import entry, i64, inline, jit
 from ..panes import cell_add
 from ..table import NONE, table_first
-from ..values import Column, Values, arena_take, is_value, value_new, value_release
+from ..truth import Acceptances, is_accepted
+from ..values import Column, arena_take, is_value, value_keep, value_new, value_release
 from .evidence import Parameters, group_trust
 from .groups import (
     add_cell,
@@ -45,16 +47,6 @@ class Tuples(NamedTuple):
     ]  #: by rule and tuple: the cell that it was counted in, NONE if the rule does not apply
     outvoted: NDArray[np.uint8]  #: by rule and tuple: OUTVOTED, NOT_OUTVOTED, or NOT_COMPARED
     violated: NDArray[np.bool_]  #: by rule and tuple: whether the tuple violates it
-
-
-class Accepted(NamedTuple):
-    """Changes that are accepted as the new truth of a group, a row each."""
-
-    tuple: NDArray[np.int32]
-    rule: NDArray[np.int32]
-    old: NDArray[np.int32]
-    new: NDArray[np.int32]
-    n: NDArray[np.int64]  #: one number: how many there are
 
 
 # ------------------------------------------------------------------------------------------ values
@@ -181,56 +173,6 @@ def _compare_with_last(store: Store, texts: Texts, a: int, v: int) -> None:
     store.values.records[v]["refs"] += 1
 
 
-# ------------------------------------------------------------------------------------- a truth that changes
-
-
-@inline
-def _hold(values: Values, v: int) -> int:
-    values.records[v]["refs"] += 1
-    return v
-
-
-@jit
-def _is_accepted(store: Store, g: int, v: int, accept_after: int) -> bool:
-    """Let a value challenge the one that a group holds; return whether it is accepted as the new truth."""
-    group = store.groups[g]
-    values = store.values
-    if group["held"] == NONE:
-        group["held"] = _hold(values, v)
-        group["seen"] = 1
-        return False
-    if group["held"] == v:
-        group["seen"] = min(accept_after, group["seen"] + 1)
-        if group["lead"] > 0:
-            _lower_lead(store, g, i64(3))
-        return False
-    if group["lead"] > 0 and group["challenger"] != v:
-        _lower_lead(store, g, i64(1))
-        return False
-    if group["lead"] == 0:
-        group["challenger"] = _hold(values, v)
-    group["lead"] += 1
-    if group["lead"] < accept_after:
-        return False
-    if group["seen"] >= accept_after:
-        return True
-    value_release(values, i64(group["held"]))
-    group["held"] = group["challenger"]
-    group["seen"] = group["lead"]
-    group["challenger"] = NONE
-    group["lead"] = 0
-    return False
-
-
-@jit
-def _lower_lead(store: Store, g: int, by: int) -> None:
-    group = store.groups[g]
-    group["lead"] = max(0, group["lead"] - by)
-    if group["lead"] == 0:
-        value_release(store.values, i64(group["challenger"]))
-        group["challenger"] = NONE
-
-
 # ------------------------------------------------------------------------------------------ tuples
 
 
@@ -248,7 +190,7 @@ def count_tuples(
     window_start: int,
     start: int,
     left: NDArray[np.int32],
-    accepted: Accepted,
+    accepted: Acceptances,
 ) -> None:
     """Count the tuples `first` to `last`, all of one pane.
 
@@ -296,7 +238,7 @@ def _count_in_group(
     window_start: int,
     start: int,
     left: NDArray[np.int32],
-    accepted: Accepted,
+    accepted: Acceptances,
 ) -> None:
     tuples.cell[r, i] = NONE
     tuples.outvoted[r, i] = NOT_COMPARED
@@ -319,7 +261,7 @@ def _count_in_group(
     elif store.groups[g]["n"][store.state[SIDE]] == 0:
         _revive(store, g)
     accept_after = layout.accept_after[r]
-    if accept_after > 0 and _is_accepted(store, g, v, accept_after):
+    if accept_after > 0 and is_accepted(_groups(store), store.values, g, v, accept_after):
         x = _accept(store, layout, tuples, i, r, g, v, pane, start, accept_after, accepted)
     else:
         x = i64(store.groups[g]["recent_cell"])
@@ -387,6 +329,11 @@ def _revive(store: Store, g: int) -> None:
     group["born"] = store.state[N_TUPLES]
 
 
+@inline
+def _groups(store: Store) -> Groups:
+    return Groups(store.groups, store.group_table, store.group_pool)
+
+
 @jit
 def _accept(
     store: Store,
@@ -399,19 +346,21 @@ def _accept(
     pane: int,
     start: int,
     accept_after: int,
-    accepted: Accepted,
+    accepted: Acceptances,
 ) -> int:
     """Let a group begin again with the value that is its new truth; return its cell."""
     group = store.groups[g]
     row = accepted.n[0]
     accepted.n[0] = row + 1
     accepted.tuple[row] = i
-    accepted.rule[row] = r
+    accepted.column[row] = r
     accepted.old[row] = group["held"]
     accepted.new[row] = v
+    accepted.group[row] = g
     forget_truth(store, g)
     x = begin_again(store, layout, g, v, accept_after, pane)
-    group["held"] = _hold(store.values, v)
+    value_keep(store.values, v)
+    group["held"] = v
     group["seen"] = accept_after
     group["recent_cell"] = x
     group["last"] = v

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ..saved import arrays_of, copied
 from ..table import NONE, grow, pool_live, pool_used, table_buckets
+from ..truth import Acceptances, new_acceptances
 from ..values import Column, Values, arena_used, recycle_values
 from .change import drop_attribute, drop_rule, renumbered
-from .count import Accepted, Tuples, count_tuples, number_values, write_texts
+from .count import Tuples, count_tuples, number_values, write_texts
 from .expire import count_level_room, halve, sweep_groups, sweep_reverses, sweep_rows, sweep_values
 from .explain import Reasons, new_reasons
 from .judge import UNREPORTED, find_changes, judge, new_changes
@@ -84,7 +85,7 @@ class Decided(NamedTuple):
     reasons: Reasons
     keys: NDArray[np.int32]  #: by change, candidate, rule and place: the left values of the group
     violated: NDArray[np.bool_]  #: by rule and tuple
-    accepted: Accepted
+    accepted: Acceptances
 
 
 class BayesState:
@@ -239,9 +240,7 @@ class BayesState:
         store, settings = self.store, self.settings
         reserve_store(store, n, with_votes=settings.with_sources)
         n_accepting = int(np.count_nonzero(self.layout.accept_after))
-        accepted = Accepted._make(
-            [*(np.empty(n * n_accepting, np.int32) for _ in range(4)), np.zeros(1, np.int64)]
-        )
+        accepted = new_acceptances(n * n_accepting)
         room = self._room(0)
         count_tuples(
             store,
@@ -274,9 +273,9 @@ class BayesState:
                 self._start(self.pane),
             )
         if accepted.n[0]:
-            n_accepted = int(accepted.n[0])
-            rows = [array[:n_accepted] for array in accepted[:4]]
-            parts.append(_nothing_decided(self.layout)._replace(accepted=Accepted._make([*rows, accepted.n])))
+            rows = [array[: int(accepted.n[0])] for array in accepted[1:]]
+            given = Acceptances(accepted.n, *rows)
+            parts.append(_nothing_decided(self.layout)._replace(accepted=given))
         if store.state[N_TUPLES] >= store.state[DUE]:
             store.state[DUE] = store.state[N_TUPLES] + _REFRESH_TUPLES
             self._refresh()
@@ -345,7 +344,7 @@ class BayesState:
             reported,
             self.store.left[reported.group],
             tuples.violated,
-            _none_accepted(),
+            new_acceptances(0),
         )
 
     def _room(self, number: int) -> Room:
@@ -609,19 +608,13 @@ def _filled(template: Nested, arrays: Any) -> Nested:
     return type(template)(*(_filled(part, arrays) for part in template))  # type: ignore[attr-defined]
 
 
-def _none_accepted() -> Accepted:
-    return Accepted._make([*(np.zeros(0, np.int32) for _ in range(4)), np.zeros(1, np.int64)])
-
-
 def _joined(parts: Sequence[Decided], layout: Layout, tuples: Tuples) -> Decided:
     """Put what was decided in the blocks of a batch together."""
     if not parts:
         parts = [_nothing_decided(layout)]
-    accepted = Accepted._make(
-        [
-            *(np.concatenate(arrays) for arrays in zip(*(part.accepted[:4] for part in parts), strict=True)),
-            np.array([sum(int(part.accepted.n[0]) for part in parts)]),
-        ]
+    accepted = Acceptances(
+        np.array([sum(int(part.accepted.n[0]) for part in parts)]),
+        *(np.concatenate(arrays) for arrays in zip(*(part.accepted[1:] for part in parts), strict=True)),
     )
     return Decided(
         np.concatenate([part.tuple for part in parts]),
@@ -652,5 +645,5 @@ def _nothing_decided(layout: Layout) -> Decided:
         reasons,
         np.zeros((*reasons.group.shape, layout.lhs.shape[1]), np.int32),
         np.zeros((layout.rhs.size, 0), np.bool_),
-        _none_accepted(),
+        new_acceptances(0),
     )

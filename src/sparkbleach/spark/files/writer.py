@@ -120,7 +120,7 @@ class Writer:
             batch.where(is_clean).drop(*hidden), self.output, self.format, batch_id, counted["clean"]
         )
         if self.control is not None:
-            outcomes = sorted(map(Outcome.from_json, counted["outcomes"]), key=lambda outcome: outcome.index)
+            outcomes = sorted(map(Outcome.from_json, counted["outcomes"]), key=lambda outcome: outcome.order)
             self.control.record(batch_id, outcomes)
             self.outcomes += outcomes
         self.rows += counted["clean"]
