@@ -24,7 +24,7 @@ from ..kernel.values import Column
 from ..rules.active import ActiveRule, ActiveRules, Mask
 from .acceptance import AcceptedColumn, accepted_column
 from .apply import BatchColumns, Constants, find_constants, may_apply
-from .audit import RepairedColumn, constant_column, joined_columns
+from .audit import RepairedColumn, constant_column, count_rules, joined_columns
 from .encode import encode, from_codes, is_text, plain, render
 from .model import Model, ModelRule, make_model
 from .reading import read_column
@@ -155,13 +155,10 @@ class BayesCleaner:
         decided = self.state.process(given, position, threads.map)
         violated = self._violated(decided, constants)
         repaired = self._repaired(decided, constants, violated, position, version)
-        by_rule = Counter(
-            id
-            for column in repaired
-            if column.applied == self.applied
-            for ids in column.why.column("rules").to_pylist()
-            for id in ids
-        )
+        by_rule: Counter[str] = Counter()
+        for column in repaired:
+            if column.applied == self.applied:
+                by_rule += count_rules(column)
         return DecidedBatch(repaired, by_rule, self._accepted(decided))
 
     def _constants(self, columns: BatchColumns, holds: dict[str, Mask]) -> FoundConstants:

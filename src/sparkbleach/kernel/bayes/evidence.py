@@ -22,6 +22,7 @@ from .votes import Sources, has_vote, vote_score
 
 PRIOR_ERROR = 0.05  #: the error rate before anything is seen …
 PRIOR_CELLS = 20.0  #: … as if from this many cells
+GAMMA_TABLE = 256  #: how many numbers `Parameters.gamma` has
 SURPRISE = 0.01  #: of what a group says, the share that may be anything else
 
 _ALL_COUNTED = 50.0  # e to the minus this is nothing, beside 1, even a million times
@@ -37,6 +38,7 @@ class Parameters(NamedTuple):
     trust: NDArray[np.float64]  #: by rule: as it is when a block is decided
     bonus: NDArray[np.float64]  #: by attribute and class of likeness, likewise
     bonus_max: NDArray[np.float64]  #: by attribute
+    gamma: NDArray[np.float64]  #: by attribute and number k: log gamma of k + 1/error - 1
 
 
 #: what a group says, for a reading of a tuple
@@ -94,30 +96,31 @@ def rule_trust(store: Store, layout: Layout, r: int, with_sources: bool) -> floa
 
 
 @inline
-def _against_background(n: int, most: int, error: float, mode_background: float) -> float:
-    """Return the evidence for one true value against "the left side says nothing"."""
-    beta = 1.0 / error - 1.0
+def _log_gamma_beta(parameters: Parameters, a: int, k: int) -> float:
+    """Return log gamma of k + 1/error - 1."""
+    if k < GAMMA_TABLE:
+        return parameters.gamma[a, k]
+    return log_gamma(k + 1.0 / parameters.error[a] - 1.0)
+
+
+@inline
+def _of_one_value(parameters: Parameters, a: int, n: int, most: int) -> float:
+    """Return the log probability of a group's cells if one value is the true one, any other wrong."""
     return (
-        log_gamma(1.0 + n - most)
-        + log_gamma(beta + most)
-        - log_gamma(1.0 + beta + n)
-        + log(beta)
-        - (most - 1) * log(mode_background)
+        in_nats(log_factorial(n - most))
+        + _log_gamma_beta(parameters, a, most)
+        - _log_gamma_beta(parameters, a, n + 1)
+        + log(1.0 / parameters.error[a] - 1.0)
     )
 
 
 @inline
-def _against_any(n: int, most: int, n_values: int, log_factorials: int, error: float) -> float:
-    """Return the evidence for one true value against "any distribution"."""
-    beta = 1.0 / error - 1.0
+def _of_any(n: int, most: int, n_values: int, log_factorials: int) -> float:
+    """Return the log probability of the cells under "any distribution", which wrong values share alike."""
     return (
-        log_gamma(1.0 + n - most)
-        + log_gamma(beta + most)
-        - log_gamma(1.0 + beta + n)
-        + log(beta)
-        - (n - most) * log(n_values)
-        - log(n_values + 1.0)
-        - (log_gamma(n_values + 1.0) - log_gamma(n_values + 1.0 + n) + in_nats(log_factorials))
+        (n - most) * log(n_values)
+        + log(n_values + 1.0)
+        + in_nats(log_factorial(n_values) - log_factorial(n_values + n) + log_factorials)
     )
 
 
@@ -131,15 +134,20 @@ def _evidence(
     n_values: int,
     log_factorials: int,
     mode: int,
-    error: float,
+    parameters: Parameters,
 ) -> float:
-    """Return the evidence that a group of two or more has one true value."""
-    back = _against_background(n, most, error, background(store, layout.rhs[r], mode, NONE))
+    """Return the evidence that a group of two or more has one true value.
+
+    Against "the left side says nothing", and against "any distribution": the smaller one.
+    """
+    a = layout.rhs[r]
+    one = _of_one_value(parameters, a, n, most)
+    back = one - (most - 1) * log(background(store, a, mode, NONE))
     if layout.is_user[r]:
         if back <= 0.0:
             return back
-        return max(0.0, min(back, _against_any(n, most, n_values, log_factorials, error)))
-    return min(back, _against_any(n, most, n_values, log_factorials, error))
+        return max(0.0, min(back, one - _of_any(n, most, n_values, log_factorials)))
+    return min(back, one - _of_any(n, most, n_values, log_factorials))
 
 
 @jit
@@ -157,7 +165,7 @@ def group_trust(store: Store, layout: Layout, parameters: Parameters, r: int, g:
         i64(group["n_values"][side]),
         i64(group["log_factorials"][side]),
         i64(best["value"]),
-        parameters.error[layout.rhs[r]],
+        parameters,
     )
     return sigmoid(log_odds(rule_trust(store, layout, r, False)) + evidence)
 
@@ -242,7 +250,7 @@ def listen(
         evidence = 0.0
         if n >= 2:
             mode = i64(store.cells[best]["value"])
-            evidence = _evidence(store, layout, r, n, most, n_values, log_factorials, mode, error)
+            evidence = _evidence(store, layout, r, n, most, n_values, log_factorials, mode, parameters)
         trust = sigmoid(log_odds(parameters.trust[r]) + evidence)
     surprise = SURPRISE
     rest = trust * ((1.0 - surprise) * exp(-top) / total + surprise) + (1.0 - trust)

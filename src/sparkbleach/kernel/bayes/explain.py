@@ -239,23 +239,23 @@ def _write_rule_terms(
             count += _write_term(store, reasons, row, place, t, r, lift, v, room, r)
             t += 1
     gain = 0.0
-    gain_rule = NONE
+    best = NONE  # the place of the largest gain, which is the only one that counts
     for k in range(layout.left_first[a], layout.left_first[a + 1]):
         r = layout.left[k]
         if parameters.is_active[r] and tuples.may_apply[r, i]:
             lift = left_lift(store, layout, parameters, sources, tuples, i, r, a, v, room)
-            if lift > gain + _TIE:
+            if lift == 0.0 or 0.0 < lift <= gain + _TIE:
+                continue
+            said = i64(r) if room.reading[a] == v else i64(room.said.size - 1)
+            right = room.reading[layout.rhs[r]]
+            at = t
+            if lift > 0.0:
                 gain = lift
-                gain_rule = i64(r)
-    for k in range(layout.left_first[a], layout.left_first[a + 1]):
-        r = layout.left[k]
-        if parameters.is_active[r] and tuples.may_apply[r, i]:
-            # Twice, because there is room for what one group says only.
-            lift = left_lift(store, layout, parameters, sources, tuples, i, r, a, v, room)
-            if lift < 0.0 or r == gain_rule:
-                said = i64(r) if room.reading[a] == v else i64(room.said.size - 1)
-                right = room.reading[layout.rhs[r]]
-                _write_term(store, reasons, row, place, t, r, lift, right, room, said)
+                if best != NONE:
+                    at = best
+                best = at
+            _write_term(store, reasons, row, place, at, r, lift, right, room, said)
+            if at == t:
                 t += 1
     reasons.support[row, place] = count
 

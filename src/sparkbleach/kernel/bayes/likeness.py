@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hashing import U8, U64
+from ..hashing import U8, U64, mix64
 from ..jit import i64, inline, jit
 from .store import Store
 
@@ -20,6 +20,7 @@ UNLIKE, EQUAL = 0, 5
 N_CLASSES = 6
 
 _SLOTS = 256  # characters share a slot if they are equal modulo this number
+_KNOWN = 4096  # pairs whose class is kept; a power of two
 
 
 class Texts(NamedTuple):
@@ -28,11 +29,24 @@ class Texts(NamedTuple):
     a: NDArray[np.int64]  #: code points
     b: NDArray[np.int64]
     places: U64  #: by slot: a bit for each place of a character in `a`; all zero between two calls
+    known: U64  #: pairs of values that were compared lately, at the place of their hash; 0 for none
+    classes: NDArray[np.int64]  #: and their classes
 
 
 def new_texts() -> Texts:
     """Return room for a comparison."""
-    return Texts(np.zeros(CHARACTERS, np.int64), np.zeros(CHARACTERS, np.int64), np.zeros(_SLOTS, np.uint64))
+    return Texts(
+        np.zeros(CHARACTERS, np.int64),
+        np.zeros(CHARACTERS, np.int64),
+        np.zeros(_SLOTS, np.uint64),
+        np.zeros(_KNOWN, np.uint64),
+        np.zeros(_KNOWN, np.int64),
+    )
+
+
+def forget_pairs(texts: Texts) -> None:
+    """Forget all classes: the numbers of values may be used again."""
+    texts.known[:] = 0
 
 
 @inline
@@ -48,6 +62,10 @@ def _decode(arena: U8, at: int, length: int, text: NDArray[np.int64]) -> int:
     while at < end and n < CHARACTERS:
         byte = i64(arena[at])
         at += 1
+        if byte < 0x80:
+            text[n] = byte
+            n += 1
+            continue
         more = 0
         if byte >= 0xF0:
             byte &= 0x07
@@ -67,11 +85,21 @@ def _decode(arena: U8, at: int, length: int, text: NDArray[np.int64]) -> int:
     return n
 
 
-@jit
+@inline
 def likeness(store: Store, texts: Texts, v: int, w: int) -> int:
     """Return the class of two values: 5 equal, 4 one edit, 3 two edits or nearly alike, … 0 unlike."""
     if v == w:
-        return EQUAL
+        return i64(EQUAL)
+    pair = np.uint64(v + 1) << np.uint64(32) | np.uint64(w)
+    place = i64(mix64(pair) & np.uint64(_KNOWN - 1))
+    if texts.known[place] != pair:
+        texts.known[place] = pair
+        texts.classes[place] = _likeness(store, texts, v, w)
+    return texts.classes[place]
+
+
+@jit
+def _likeness(store: Store, texts: Texts, v: int, w: int) -> int:
     a = store.occurrences[v]
     b = store.occurrences[w]
     n_a = _decode(store.values.arena, a["text"], a["text_length"], texts.a)
@@ -99,13 +127,13 @@ def _distance(texts: Texts, n_a: int, n_b: int) -> int:
     is_exact = True  # no two characters share a slot
     for i in range(n_a):
         is_exact = is_exact and a[i] < _SLOTS
-        places[a[i] % _SLOTS] |= one << np.uint64(i)
+        places[a[i] & (_SLOTS - 1)] |= one << np.uint64(i)
     last = one << np.uint64(n_a - 1)
     plus = ~np.uint64(0)
     minus = np.uint64(0)
     distance = n_a
     for j in range(n_b):
-        equal = places[b[j] % _SLOTS]
+        equal = places[b[j] & (_SLOTS - 1)]
         if not is_exact or b[j] >= _SLOTS:
             found = np.uint64(0)
             for i in range(n_a):
@@ -125,5 +153,5 @@ def _distance(texts: Texts, n_a: int, n_b: int) -> int:
         plus = down | ~(vertical | up)
         minus = up & vertical
     for i in range(n_a):
-        places[a[i] % _SLOTS] = np.uint64(0)
+        places[a[i] & (_SLOTS - 1)] = np.uint64(0)
     return distance

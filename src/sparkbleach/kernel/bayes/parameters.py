@@ -8,7 +8,8 @@ import numpy as np
 
 from ..jit import entry, i64
 from ..table import NONE
-from .evidence import PRIOR_CELLS, PRIOR_ERROR, Parameters, rule_trust
+from .evidence import GAMMA_TABLE, PRIOR_CELLS, PRIOR_ERROR, Parameters, rule_trust
+from .gamma import log_gamma
 from .layout import Layout
 from .likeness import N_CLASSES
 from .store import SIDE, Store
@@ -26,6 +27,7 @@ def new_parameters(n_rules: int, n_attributes: int) -> Parameters:
         np.zeros(n_rules),
         np.zeros((n_attributes, N_CLASSES)),
         np.zeros(n_attributes),
+        np.zeros((n_attributes, GAMMA_TABLE)),
     )
 
 
@@ -60,7 +62,11 @@ def refresh(store: Store, layout: Layout, parameters: Parameters, with_sources: 
             if share < witness_share:
                 witness = i64(r)
                 witness_share = share
-        parameters.error[a] = min(_ERROR_MAX, error) if error < 2.0 else PRIOR_ERROR
+        error = min(_ERROR_MAX, error) if error < 2.0 else PRIOR_ERROR
+        if error != parameters.error[a] or parameters.gamma[a, 1] == 0.0:
+            parameters.error[a] = error
+            for k in range(GAMMA_TABLE):
+                parameters.gamma[a, k] = log_gamma(k + 1.0 / error - 1.0)
         parameters.witness[a] = witness
         if implied != NONE and not layout.is_user_rhs[a]:
             parameters.is_active[implied] = True

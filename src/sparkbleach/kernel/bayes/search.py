@@ -253,12 +253,12 @@ def _find_best_move(
     threshold: float,
     room: Room,
 ) -> None:
-    n = find_candidates(store, layout, parameters, sources, tuples, i, a, room)
     if tuples.values[a, i] == NONE:
+        n = find_candidates(store, layout, parameters, sources, tuples, i, a, room)
         if n > 0:
             _find_best_fill(store, layout, parameters, sources, tuples, i, a, threshold, n, room)
-    elif n > 0 or room.reading[a] != tuples.values[a, i]:
-        _find_best_change(store, layout, parameters, sources, tuples, i, a, threshold, n, room)
+    else:
+        _find_best_change(store, layout, parameters, sources, tuples, i, a, threshold, room)
 
 
 @jit
@@ -312,7 +312,6 @@ def _find_best_change(
     i: int,
     a: int,
     threshold: float,
-    n: int,
     room: Room,
 ) -> None:
     """Find the best other value for a cell; values that cannot be the best are not looked at closely."""
@@ -333,9 +332,18 @@ def _find_best_change(
         alike = max(parameters.bonus[a, likeness(store, room.texts, observed, now)], recurrence)
         here += change + alike + log(background(store, a, now, observed))
         least = _TIE
+    most_alike = max(parameters.bonus_max[a], recurrence)
+    # How common a value is, times what one rule makes of it, is a probability: its logarithm adds nothing.
+    if (
+        now == observed
+        and layout.on_first[a + 1] - layout.on_first[a] <= 1
+        and change + most_alike + bound <= here + least - _ROUNDING
+    ):
+        return
+    n = find_candidates(store, layout, parameters, sources, tuples, i, a, room)
+    if now != observed:
         room.candidates[n] = observed
         n += 1
-    most_alike = max(parameters.bonus_max[a], recurrence)
     for k in range(n):
         v = room.candidates[k]
         if v == now:

@@ -20,6 +20,7 @@ from .expire import count_level_room, halve, sweep_groups, sweep_reverses, sweep
 from .explain import Reasons, new_reasons
 from .judge import UNREPORTED, find_changes, judge, new_changes
 from .layout import Layout, NumberedRule, make_layout
+from .likeness import forget_pairs
 from .parameters import new_parameters, prepare, refresh
 from .scores import Room, new_room
 from .search import MOVES, Moves, find_doubtful, new_moves, search
@@ -160,6 +161,8 @@ class BayesState:
             What was decided. It names values that stay as they are until the next call.
         """
         recycle_values(self.store.values)
+        for room in self._rooms:
+            forget_pairs(room.texts)
         n = batch.panes.size
         n_rules, n_attributes = len(self.rules), len(batch.columns)
         tuples = Tuples(
