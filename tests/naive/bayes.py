@@ -25,7 +25,7 @@ Left = tuple[Value, ...]
 
 FIRST_ERROR_RATE, ERROR_WEIGHT = 0.05, 20  # e0, k0
 REPUTATION_WEIGHT = 2
-ETA = 0.01
+ETA_MAX = 0.01
 USER_PRIOR, IMPLIED_PRIOR = (9, 1), (1, 9)  # a, b
 UNKNOWN_ACCURACY = 0.8
 REFRESH_EVERY = 100
@@ -255,6 +255,7 @@ class RuleState:
         self.s1 = (0, 0)
         self.zs = 0.0
         self.zn = 0
+        self.settled: float | None = None  # trust as of the windows before
         #: what was counted from the groups since one of them changed
         self.memo: dict[str, Any] = {}
 
@@ -378,6 +379,7 @@ class State:
         self.u: dict[str, list[int]] = {}
         self.last: dict[str, Value] = {}
         self.m = [1] * 5
+        self.expected = [1.0] * 5
         self.pair: dict[frozenset[Any], tuple[int, int]] = {}  # (same, shared)
         #: (names on the left, left side) -> source -> (pane, its last right sides)
         self.rows: dict[tuple[tuple[str, ...], Left], dict[Any, tuple[int, Left]]] = {}
@@ -527,6 +529,10 @@ class State:
         self.memo.clear()
 
     def _halve(self) -> None:
+        # Trust moves slowly, over windows: a burst of errors does not discredit a rule.
+        for r in self.user:
+            live = self._live_rho(r)
+            r.settled = live if r.settled is None else r.settled + (live - r.settled) / 8
         for r in self.rules:
             r.rep = {v: (out // 2, seen // 2) for v, (out, seen) in r.rep.items()}
             r.s1 = (r.s1[0] // 2, r.s1[1] // 2)
@@ -534,6 +540,7 @@ class State:
             r.zs /= 2
         # m and u above their starting values.
         self.m = [1 + (x - 1) // 2 for x in self.m]
+        self.expected = [1 + (x - 1) / 2 for x in self.expected]
         for a, u in self.u.items():
             self.u[a] = [1 + (x - 1) // 2 for x in u[:5]] + [u[5] // 2]
         self.pair = {pair: (same // 2, shared // 2) for pair, (same, shared) in self.pair.items()}
@@ -637,6 +644,9 @@ class State:
         # How alike are wrong values and what they should be?
         if out and not r.implied and counts.mx >= 2:
             self.m[self.like(v, counts.mode)] += 1
+            self.expected = [
+                x + y / sum(self.u[a][:5]) for x, y in zip(self.expected, self.u[a][:5], strict=True)
+            ]
         # Implied rules: is there one true value?
         if r.implied:
             z = sigma(self._logit_rho(r) + min(self._free(r, counts), self._back(r, counts)))
@@ -654,13 +664,15 @@ class State:
         if not group.arrivals:  # the first cell of a group is held
             group.held, group.seen = v, 1
         elif v == group.held:
-            group.seen = min(h, group.seen + 1)
+            group.seen = min(30_000, group.seen + 1)
             group.lead = max(0, group.lead - 3)
         elif group.lead == 0 or v == group.challenger:
             group.challenger = v
             group.lead += 1
-            if group.lead >= h:
-                established = group.seen >= h
+            established = group.seen >= h
+            # Two more for each time that what is known has doubled.
+            needed = h + 2 * ((group.seen // h).bit_length() - 1) if established else h
+            if group.lead >= needed:
                 # Nothing was established: counts decide. Otherwise the change is accepted.
                 group.held, group.seen, group.challenger, group.lead = v, h, None, 0
                 return established
@@ -722,6 +734,10 @@ class State:
         if r.implied or self.options.trust is not None:
             a, b = IMPLIED_PRIOR if r.implied else USER_PRIOR
             return (a + r.zs) / (a + b + r.zn)
+        return self._live_rho(r) if r.settled is None else r.settled
+
+    def _live_rho(self, r: RuleState) -> float:
+        """Return how much the cells of the horizon bear a user rule out."""
         tot, maj, groups, big, con = r.sums()
         # Of the cells beyond the first in their group, the share that agrees with it.
         s = (maj - groups + 8) / (tot - groups + 10)
@@ -822,8 +838,10 @@ class State:
             z = self.rho(r)
         else:
             z = sigma(self._logit_rho(r) + self._evidence(r, counts))
-        p = {v: z * (1 - ETA) * x / Z for v, x in odds.items()}
-        return Said(p, z * ((1 - ETA) * exp(-most) / Z + ETA) + 1 - z, z, counts)
+        # The more cells a group has, the less it may be surprised.
+        eta = min(ETA_MAX, 1 / counts.n)
+        p = {v: z * (1 - eta) * x / Z for v, x in odds.items()}
+        return Said(p, z * ((1 - eta) * exp(-most) / Z + eta) + 1 - z, z, counts)
 
     def _evidence(self, r: RuleState, counts: Counts) -> float:
         if counts.n == 1:
@@ -923,7 +941,9 @@ class State:
             return [Term("error", log(1 - e), count=out, of=seen, share=e)]
         # A typo is like the truth, or: the same wrong value came before.
         k = self.like(observed, v)
-        m, u = self.m, self.u[a]
+        # Of an attribute on left sides only no wrong values are known: those of right sides say how much more
+        # alike these are than values that follow each other there.
+        m, u = self.m, self.u[a] if self.rules_on(a) else self.expected
         likeness = max(0.0, log(m[k] / sum(m)) - log(u[k] / sum(u)))
         recurrence = 0.0
         for r in self.active_on(a):

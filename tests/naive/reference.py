@@ -73,12 +73,14 @@ class Belief:
     def see(self, value: Any, h: int) -> bool:
         """Take a cell's value in; return whether a change is accepted."""
         if value == self.held:
-            self.seen = min(h, self.seen + 1)
+            self.seen = min(30_000, self.seen + 1)
             self.lead = max(0, self.lead - 3)
         elif self.lead == 0 or value == self.challenger:
             self.challenger = value
             self.lead += 1
-            if self.lead == h:
+            if self.lead >= h:
+                if self.seen >= h and self.lead < h + 2 * ((self.seen // h).bit_length() - 1):
+                    return False
                 if self.seen >= h:
                     return True
                 self.held, self.seen, self.lead = value, self.lead, 0

@@ -42,7 +42,7 @@ GROUP_FIELDS = [
     ("n_cells", np.int32),  # how many super cells it has
     ("recent_cell", np.int32),  # the super cell that a cell of it joined last
     ("held", np.int32),  # the value that it holds to be true; see truth.py
-    ("seen", np.int16),  # how often it was seen, up to the rule's threshold
+    ("seen", np.int16),  # how often it was seen, up to SEEN_MAX of truth.py
     ("lead", np.int16),  # by how much the challenger leads
     ("column", np.int16),  # which rule of the attribute; NONE if the slot is free
     ("in_graph", np.int16),  # 1 from the first violation on

@@ -20,6 +20,8 @@ from .values import Values, value_keep, value_release
 
 #: what a cell with the held value takes from the challenger's lead
 _SETBACK = 3
+#: the held value is counted up to here
+SEEN_MAX = 30_000
 
 
 class Acceptances(NamedTuple):
@@ -43,7 +45,7 @@ def is_accepted(groups: Groups, values: Values, g: int, value: int, accept_after
     """Let a group see the value of its next cell; return whether it is accepted as another truth with it."""
     group = groups.records[g]
     if group["held"] == value:
-        if group["seen"] < accept_after:
+        if group["seen"] < SEEN_MAX:
             group["seen"] += 1
         if group["lead"] > 0:
             group["lead"] = max(group["lead"] - _SETBACK, 0)
@@ -72,7 +74,14 @@ def _challenge(groups: Groups, values: Values, g: int, value: int, accept_after:
     if group["lead"] < accept_after:
         return False
     if group["seen"] >= accept_after:
-        return True
+        # Two more for each time that what is known has doubled: the longer a group has held a value, the more
+        # often mere chance lets another one lead.
+        needed = accept_after
+        doubled = group["seen"] // accept_after
+        while doubled > 1:
+            needed += 2
+            doubled //= 2
+        return group["lead"] >= needed
     value_release(values, i64(group["held"]))  # nothing was established: counts decide
     group["held"] = value
     group["seen"] = group["lead"]

@@ -77,11 +77,13 @@ def renumbered(
 
 def _running(old: Running, new: Running, rule_from: Sequence[int], attribute_from: Sequence[int]) -> Running:
     return Running(
+        settled_trust=_carried(old.settled_trust, new.settled_trust, rule_from, 0),
         trust_sum=_carried(old.trust_sum, new.trust_sum, rule_from, 0),
         trust_n=_carried(old.trust_n, new.trust_n, rule_from, 0),
         once_out=_carried(old.once_out, new.once_out, rule_from, 0),
         once_seen=_carried(old.once_seen, new.once_seen, rule_from, 0),
         wrong_like=old.wrong_like,
+        expected_like=old.expected_like,
         any_like=_carried(old.any_like, new.any_like, attribute_from, 0),
         last=_carried(old.last, new.last, attribute_from, 0),
         violations=_carried(old.violations, new.violations, rule_from, 0),

@@ -293,7 +293,7 @@ def _count_in_group(
         store.running.once_seen[r] += 1
     if layout.is_user[r]:
         if out and most >= 2:
-            store.running.wrong_like[likeness(store, texts, v, i64(store.cells[best]["value"]))] += 1
+            _note_wrong(store, texts, a, v, i64(store.cells[best]["value"]))
         return
     trust = group_trust(store, layout, parameters, r, g)
     n = group["n"][side]
@@ -304,6 +304,18 @@ def _count_in_group(
         store.running.trust_n[r] += 1
         store.running.trust_sum[r] += n * trust - (n - 1) * group["trust"]
     group["trust"] = trust
+
+
+@jit
+def _note_wrong(store: Store, texts: Texts, a: int, v: int, mode: int) -> None:
+    """Note how alike an outvoted value and the one that outvotes it are, and how alike any two would be."""
+    running = store.running
+    running.wrong_like[likeness(store, texts, v, mode)] += 1
+    sum = 0.0
+    for k in range(running.wrong_like.size):
+        sum += running.any_like[a, k]
+    for k in range(running.wrong_like.size):
+        running.expected_like[k] += running.any_like[a, k] / sum
 
 
 @inline

@@ -23,7 +23,7 @@ from .votes import Sources, has_vote, vote_score
 PRIOR_ERROR = 0.05  #: the error rate before anything is seen …
 PRIOR_CELLS = 20.0  #: … as if from this many cells
 GAMMA_TABLE = 256  #: how many numbers `Parameters.gamma` has
-SURPRISE = 0.01  #: of what a group says, the share that may be anything else
+SURPRISE_MAX = 0.01  #: of what a group says, the share that may be anything else; less in large groups
 
 _ALL_COUNTED = 50.0  # e to the minus this is nothing, beside 1, even a million times
 _RHO_MIN = 1e-6
@@ -54,6 +54,7 @@ SAID = np.dtype(
         ("total", np.float64),  # the sum of all powers
         ("trust", np.float64),
         ("background", np.float64),  # the weight of a value that the group does not have
+        ("surprise", np.float64),  # the share that may be anything else
         ("lift", np.float64),  # what the rule adds to the score of the reading
     ],
     align=True,
@@ -82,15 +83,22 @@ def background(store: Store, a: int, v: int, own: int) -> float:
 
 
 @jit
-def rule_trust(store: Store, layout: Layout, r: int, with_sources: bool) -> float:
-    """Return how far a rule is trusted."""
+def live_trust(store: Store, r: int) -> float:
+    """Return how far the cells of the horizon bear a user's rule out."""
     side = store.state[SIDE]
     sums = store.sums
+    groups = sums.groups[side, r]
+    agreeing = (sums.majority[side, r] - groups + 8.0) / (sums.cells[side, r] - groups + 10.0)
+    contradicting = (sums.contradicting[side, r] + 0.2) / (sums.large[side, r] + 10.0)
+    return min(0.99, max(0.01, min((agreeing - 0.3) / 0.4, 1.0 - 1.5 * contradicting)))
+
+
+@jit
+def rule_trust(store: Store, layout: Layout, r: int, with_sources: bool) -> float:
+    """Return how far a rule is trusted."""
     if layout.is_user[r] and not with_sources:
-        groups = sums.groups[side, r]
-        agreeing = (sums.majority[side, r] - groups + 8.0) / (sums.cells[side, r] - groups + 10.0)
-        contradicting = (sums.contradicting[side, r] + 0.2) / (sums.large[side, r] + 10.0)
-        return min(0.99, max(0.01, min((agreeing - 0.3) / 0.4, 1.0 - 1.5 * contradicting)))
+        settled = store.running.settled_trust[r]
+        return settled if settled >= 0.0 else live_trust(store, r)
     a, b = (9.0, 1.0) if layout.is_user[r] else (1.0, 9.0)
     return (a + store.running.trust_sum[r]) / (a + b + store.running.trust_n[r])
 
@@ -252,7 +260,7 @@ def listen(
             mode = i64(store.cells[best]["value"])
             evidence = _evidence(store, layout, r, n, most, n_values, log_factorials, mode, parameters)
         trust = sigmoid(log_odds(parameters.trust[r]) + evidence)
-    surprise = SURPRISE
+    surprise = min(SURPRISE_MAX, 1.0 / n)
     rest = trust * ((1.0 - surprise) * exp(-top) / total + surprise) + (1.0 - trust)
     what = said[row]
     what["group"] = g
@@ -265,6 +273,7 @@ def listen(
     what["total"] = total
     what["trust"] = trust
     what["background"] = rest
+    what["surprise"] = surprise
 
 
 @inline
@@ -339,4 +348,4 @@ def probability(
         exponent, _ = vote_score(store, sources, x, max(2, what["n_values"]), own_source)
     else:
         exponent = what["weight"] * count
-    return what["trust"] * (1.0 - SURPRISE) * exp(exponent - what["top"]) / what["total"]
+    return what["trust"] * (1.0 - what["surprise"]) * exp(exponent - what["top"]) / what["total"]

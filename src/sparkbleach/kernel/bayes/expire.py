@@ -12,6 +12,7 @@ from ..jit import entry, i64, jit
 from ..panes import forget_panes_before, window_count
 from ..table import NONE, pool_give, table_remove
 from ..values import value_release
+from .evidence import live_trust
 from .gamma import log_factorial
 from .groups import (
     cell_free,
@@ -164,12 +165,18 @@ def halve(store: Store, sources: Sources, times: int) -> None:
     shift = min(times, 62)
     running = store.running
     for r in range(running.trust_n.size):
+        # Trust moves slowly, over windows: a burst of errors does not discredit a rule.
+        live = live_trust(store, i64(r))
+        for _ in range(times):
+            settled = running.settled_trust[r]
+            running.settled_trust[r] = live if settled < 0.0 else settled + (live - settled) / 8.0
         running.trust_sum[r] = running.trust_sum[r] * 0.5**shift
         running.trust_n[r] >>= shift
         running.once_out[r] >>= shift
         running.once_seen[r] >>= shift
     for k in range(running.wrong_like.size):
         running.wrong_like[k] = 1 + ((running.wrong_like[k] - 1) >> shift)
+        running.expected_like[k] = 1.0 + (running.expected_like[k] - 1.0) * 0.5**shift
     for a in range(running.any_like.shape[0]):
         for k in range(running.any_like.shape[1] - 1):
             running.any_like[a, k] = 1 + ((running.any_like[a, k] - 1) >> shift)

@@ -79,14 +79,20 @@ def prepare(store: Store, layout: Layout, parameters: Parameters, with_sources: 
         parameters.trust[r] = rule_trust(store, layout, r, with_sources)
     running = store.running
     wrong = 0.0
+    expected = 0.0
     for k in range(N_CLASSES - 1):
         wrong += running.wrong_like[k]
+        expected += running.expected_like[k]
     for a in range(layout.is_movable.size):
         any_like = 0.0
         for k in range(N_CLASSES):
             any_like += running.any_like[a, k]
         parameters.bonus_max[a] = 0.0
         for k in range(N_CLASSES - 1):
-            bonus = log(running.wrong_like[k] / wrong) - log(running.any_like[a, k] / any_like)
+            share = running.any_like[a, k] / any_like
+            if layout.on_first[a] == layout.on_first[a + 1]:
+                # Of an attribute on left sides only no wrong values are known: right sides stand for it.
+                share = running.expected_like[k] / expected
+            bonus = log(running.wrong_like[k] / wrong) - log(share)
             parameters.bonus[a, k] = max(0.0, bonus)
             parameters.bonus_max[a] = max(parameters.bonus_max[a], bonus)
