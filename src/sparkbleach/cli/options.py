@@ -161,8 +161,8 @@ class Cleaning:
     windowing: Annotated[
         Literal["bleach", "basic"] | None,
         Option(
-            help="bleach: a group with violations keeps its counts when the window moves on; "
-            "basic: only tuples in the window count.",
+            help="basic: only tuples in the window count; bleach: older counts do, too, with bayes all that "
+            "are remembered, else those of groups that had violations.",
             show_default="bleach",
         ),
     ] = None
@@ -177,7 +177,8 @@ class Cleaning:
     accept_after: Annotated[
         str | None,
         Option(
-            help="A value that a group meets this often in a row is accepted as its new truth.",
+            help="A value that leads over the one that its group holds by this many is accepted as the new "
+            "truth.",
             metavar="N|never",
             show_default="10",
         ),
@@ -185,21 +186,25 @@ class Cleaning:
     repair: Annotated[
         Literal["bayes", "class", "vote"] | None,
         Option(
-            help="class: take the most frequent value of all connected groups; vote: of the tuple's own "
-            "groups, which is better where left-hand sides may be wrong; bayes: the most probable value.",
+            help="bayes: take the most probable reading of each tuple; class: the most frequent value of all "
+            "connected groups; vote: of the tuple's own groups, which is better where left-hand sides may be "
+            "wrong.",
             show_default=DEFAULT_REPAIR,
         ),
     ] = None
     look_ahead: Annotated[
         int | None,
         Option(
-            help="bayes: the number of tuples that a decision may wait for.", metavar="N", show_default="1000"
+            help="bayes: how many tuples are counted before the first of them is decided; fewer at the end "
+            "of a batch, so that no row waits for a later one.",
+            metavar="N",
+            show_default="1000",
         ),
     ] = None
     confidence: Annotated[
         float | None,
         Option(
-            help="bayes: how probable a value must be for a repair, from 0.5 to below 1.",
+            help="bayes: the probability from which a cell is changed, from 0.5 to below 1.",
             metavar="P",
             show_default="0.6",
         ),
@@ -207,7 +212,8 @@ class Cleaning:
     trust: Annotated[
         str | None,
         Option(
-            help="bayes: the column that names each tuple's source, of which some are trusted more.",
+            help="bayes: the column that names each tuple's source; how often each is right, and who copies "
+            "whom, is estimated.",
             metavar="COL",
         ),
     ] = None
@@ -215,14 +221,16 @@ class Cleaning:
         bool | None,
         Option(
             "--implied/--no-implied",
-            help="bayes: whether rules that follow from others count, too.",
+            help="bayes: use rules X -> A for columns A that no rule mentions, where the data bear them out.",
             show_default="no-implied",
         ),
     ] = None
     left: Annotated[
         Literal["flag", "repair"] | None,
         Option(
-            help="bayes: what to do with a wrong cell on the left-hand side of a rule.", show_default="flag"
+            help="bayes: what to do with a cell that stands on left-hand sides only and seems wrong: flag it "
+            "in the audit, or repair it.",
+            show_default="flag",
         ),
     ] = None
     rule_updates: Annotated[

@@ -42,24 +42,30 @@ class Engine:
         rules: The rules that are active from the first tuple on: objects, texts, or mappings as in a file of
             rules.
         id: The attribute with each tuple's unique id, for the audit; without it the position is the id.
-        threads: How many attributes are cleaned at the same time; the results do not depend on it.
+        threads: How many attributes, or with `bayes` parts of a block, are cleaned at the same time; the
+            results do not depend on it.
         share: What this engine has to clean if it is one of several lanes; all if not given. It knows all
             rules, but sees the columns of its own attributes only.
 
     Keyword Args:
         window: The window that bounds the state; None keeps everything.
-        windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
-        repair: `class` (over the whole subgraph), `vote` (over the tuple's own groups), or `bayes` (by the
-            most probable value).
-        accept_after: A value that a group meets this often in a row is accepted as its new truth; None:
-            never.
+        windowing: `basic` (only what is in the window counts) or `bleach` (older counts do, too: with `bayes`
+            all that are remembered, else those of groups that had violations).
+        repair: `bayes` (the most probable reading of the tuple), `class` (the most frequent value of the
+            whole subgraph), or `vote` (of the tuple's own groups).
+        accept_after: A value that leads over the one that its group holds by this many is accepted as the new
+            truth; None: never.
         remember: For how many tuples Bleach windowing keeps a count: a multiple of the window's slide, and at
             least its size; 4 windows if not given; None: for ever.
-        look_ahead: With `bayes`: the number of tuples that a decision may wait for.
-        confidence: With `bayes`: how probable a value must be for a repair, from 0.5 to below 1.
-        trust: With `bayes`: the attribute that names each tuple's source, of which some are trusted more.
-        implied: With `bayes`: whether rules that follow from others count, too.
-        left: With `bayes`: whether to `flag` or to `repair` a wrong cell on the left-hand side of a rule.
+        look_ahead: With `bayes`: how many tuples are counted before the first of them is decided; fewer at
+            the end of a batch, so that no row waits for a later one.
+        confidence: With `bayes`: the probability from which a cell is changed, from 0.5 to below 1.
+        trust: With `bayes`: the attribute that names each tuple's source; how often each is right, and who
+            copies whom, is estimated.
+        implied: With `bayes`: whether to use rules `X -> A` for attributes A that no rule mentions, where the
+            data bear them out.
+        left: With `bayes`: what to do with a cell that stands on left-hand sides only and seems wrong: `flag`
+            it in the audit, or `repair` it.
 
     Raises:
         RuleError: If a rule is wrong or does not fit the schema.

@@ -84,18 +84,24 @@ def clean(
 
     Keyword Args:
         window: The window that bounds the state; None keeps everything.
-        windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
-        repair: `class` (over the whole subgraph), `vote` (over the tuple's own groups), or `bayes` (by the
-            most probable value), which takes a single lane and the fused topology.
-        accept_after: A value that a group meets this often in a row is accepted as its new truth; None:
-            never. The paper's topology accepts none.
+        windowing: `basic` (only what is in the window counts) or `bleach` (older counts do, too: with `bayes`
+            all that are remembered, else those of groups that had violations).
+        repair: `bayes` (the most probable reading of the tuple; it takes a single lane and the fused
+            topology), `class` (the most frequent value of the whole subgraph), or `vote` (of the tuple's own
+            groups).
+        accept_after: A value that leads over the one that its group holds by this many is accepted as the new
+            truth; None: never. The paper's topology accepts none.
         remember: For how many tuples Bleach windowing keeps a count: a multiple of the window's slide, and at
             least its size; 4 windows if not given; None: for ever, as the paper's topology does.
-        look_ahead: With `bayes`: the number of tuples that a decision may wait for.
-        confidence: With `bayes`: how probable a value must be for a repair, from 0.5 to below 1.
-        trust: With `bayes`: the column that names each row's source, of which some are trusted more.
-        implied: With `bayes`: whether rules that follow from others count, too.
-        left: With `bayes`: whether to `flag` or to `repair` a wrong cell on the left-hand side of a rule.
+        look_ahead: With `bayes`: how many rows are counted before the first of them is decided; fewer at the
+            end of a batch, so that no row waits for a later one.
+        confidence: With `bayes`: the probability from which a cell is changed, from 0.5 to below 1.
+        trust: With `bayes`: the column that names each row's source; how often each is right, and who copies
+            whom, is estimated.
+        implied: With `bayes`: whether to use rules `X -> A` for attributes A that no rule mentions, where the
+            data bear them out.
+        left: With `bayes`: what to do with a cell that stands on left-hand sides only and seems wrong: `flag`
+            it in the audit, or `repair` it.
 
     Raises:
         RuleError: If a rule or a rule update is wrong or does not fit the schema.
