@@ -297,7 +297,7 @@ class BayesPair:
             )
             for change in self.engine.take_accepted()
         ]
-        assert taken == accepted
+        assert sorted(taken, key=in_order) == sorted(accepted, key=in_order)
 
     def audit_row(self, repair: BayesRepair) -> dict[str, Any]:
         """Return the audit row that the reference expects."""
@@ -319,6 +319,11 @@ class BayesPair:
             "step": repair.step,
             "error_rate": _error_rate(repair),
         }
+
+
+def in_order(change: Acceptance) -> tuple[int, str]:
+    """Sort by position, then by rule."""
+    return change.position, change.rule
 
 
 def canonical_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from ..config import Options
-from ..errors import ConfigError, SchemaError
+from ..errors import ConfigError, RuleError, SchemaError
 from ..rules.active import ActiveRules
 from ..rules.check import is_plain
 from ..rules.rule import Rule, RuleLike, as_rule
@@ -30,8 +30,8 @@ def check_stream(schema: pa.Schema, rules: Iterable[RuleLike], id: str | None = 
     return ActiveRules(schema, [as_rule(rule) for rule in rules], id)
 
 
-def check_trust(options: Options, schema: pa.Schema) -> None:
-    """Check that a stream has the column that names each tuple's source, if one is named."""
+def check_trust(options: Options, schema: pa.Schema, rules: Iterable[Rule] = ()) -> None:
+    """Check that a stream has the column that names each tuple's source, if one is named, and no rule has it."""
     trust = options.trust
     if trust is None:
         return
@@ -43,6 +43,12 @@ def check_trust(options: Options, schema: pa.Schema) -> None:
         raise ConfigError(
             f"trust: {trust!r} is of type {schema.field(trust).type}; cast it to a plain type before"
         )
+    for rule in rules:
+        if trust in (*rule.lhs, rule.rhs):
+            raise RuleError(
+                f"rule {rule.id!r}: {trust!r} names the sources of the tuples, and is not cleaned itself; "
+                "leave it out of the rule, or choose another column for trust"
+            )
 
 
 def check_same_schema(batch: pa.RecordBatch, schema: pa.Schema, position: int) -> None:

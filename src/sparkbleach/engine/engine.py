@@ -99,7 +99,7 @@ class Engine:
         return engine
 
     def _set_options(self, rules: ActiveRules, options: Options, threads: int, share: Share | None) -> None:
-        check_trust(options, rules.schema)
+        check_trust(options, rules.schema, rules.rules)
         check_time_column(options.window, rules.schema)
         self._rules = rules
         self.options = options  #: how the stream is cleaned
@@ -286,6 +286,8 @@ class Engine:
             RuleError: If it is refused; the engine is as it was.
         """
         share = self.share
+        if update.rule is not None:
+            check_trust(self.options, self.schema, [update.rule])
         if share is not None and update.rule is not None:
             share = share.with_rule(update.rule, self.rules)
         active = self._rules.apply(update)

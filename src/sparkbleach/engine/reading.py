@@ -17,8 +17,8 @@ from .model import Model
 
 _ERROR_FROM = {
     FROM_ATTRIBUTE: "the attribute",
-    FROM_REPUTATION: "this value: outvoted",
-    FROM_NEW_VALUES: "values that occur once: outvoted",
+    FROM_REPUTATION: "this value",
+    FROM_NEW_VALUES: "values that occur once",
     FROM_SOURCE: "the source",
 }
 
@@ -139,7 +139,12 @@ def _error_from(decided: Decided, which: NDArray[np.int64]) -> pa.Array:
     texts = pa.array([_ERROR_FROM[k] for k in range(len(_ERROR_FROM))])
     named = texts.take(pa.array(np.where(is_null, 0, kind)))
     counted = pc.binary_join_element_wise(
-        named, pa.array(out).cast(pa.string()), pa.scalar("of"), pa.array(seen).cast(pa.string()), " "
+        named,
+        pa.scalar(": outvoted "),
+        pa.array(out).cast(pa.string()),
+        pa.scalar(" of "),
+        pa.array(seen).cast(pa.string()),
+        "",
     )
     has_counts = np.isin(kind, [FROM_REPUTATION, FROM_NEW_VALUES]) & (seen > 0)
     text = pc.if_else(pa.array(has_counts), counted, named)

@@ -116,7 +116,7 @@ def clean(
     all_rules, n_rules = check_rules(active, updates, paper=paper is not None, warn=True)
     placement = choose_placement(lanes, n_rules, schema)
     chosen = choose_options(options, n_lanes=len(placement.lanes), topology=paper)
-    check_trust(chosen, schema)
+    check_trust(chosen, schema, [one.rule for one in all_rules])
     check_time_column(chosen.window, schema)
     check_session(df, None if paper else len(placement.lanes))
     if len(placement.lanes) > 1:
@@ -124,7 +124,8 @@ def clean(
     clock = [chosen.window.column] if chosen.window and chosen.window.column else []
     sources = [chosen.trust] if chosen.trust else []
     read = [*(columns_read(all_rules, schema) or [id]), *sources, *clock]
-    plain = [name for name in schema.names if control is not None and is_plain(schema.field(name).type)]
+    any_plain = control is not None or chosen.implied  # later rules, and implied ones, may read any
+    plain = [name for name in schema.names if any_plain and is_plain(schema.field(name).type)]
     cells = [name for name in schema.names if name in read or name in plain]
     ordered, order = _add_order(df, order_by, apart=cells if quarantine else ())
     cells += [name for name in order if name not in cells]

@@ -107,7 +107,7 @@ class MicroBatch:
         self._cached = load_replica(store, self._head, engine_factory(plan.limits))
         self._engine = self._cached.replica.engine
         if plan.control:
-            _prepare_for_updates()
+            _prepare_for_updates(plan.options.repair)
         self._events = resume(plan, self._head, self._engine, records)
 
     def decide(self) -> Generator[pa.Buffer | None]:
@@ -220,9 +220,11 @@ def _lane_row(plan: Plan, lane: int, number: int, blob: IngressRow, repairs: pa.
 
 
 @cache
-def _prepare_for_updates() -> None:
+def _prepare_for_updates(repair: str) -> None:
     """Compile or load all that rule updates need, so that the first one does not interrupt the stream."""
-    engine = Engine(pa.schema([(name, pa.int64()) for name in ("a", "b", "c")]), ["ac: a -> c"])
+    engine = Engine(
+        pa.schema([(name, pa.int64()) for name in ("a", "b", "c")]), ["ac: a -> c"], repair=repair
+    )
     some = pa.RecordBatch.from_pydict({name: [1, 1] for name in ("a", "b", "c")}, engine.schema)
     engine.process(some)
     engine.add_rule("bc: b -> c")
@@ -234,14 +236,19 @@ def _prepare_for_updates() -> None:
 def _initial(plan: Plan, lane: int) -> dict[str, Any]:
     """Return what the engine of a lane begins with, as JSON values."""
     share = {"lane": lane, "lanes": plan.placement.to_lists()} if plan.n_lanes > 1 else {}
-    return {"schema": schema_to_text(plan.schema), "rules": [rule.to_dict() for rule in plan.rules], **share}
+    return {
+        "schema": schema_to_text(plan.schema),
+        "rules": [rule.to_dict() for rule in plan.rules],
+        "id": plan.id if plan.options.implied else None,  # for which nothing is implied
+        **share,
+    }
 
 
 def _new_engine(initial: dict[str, Any], options: dict[str, Any]) -> Engine:
     """Return an engine without state."""
     rules = [Rule.from_dict(rule) for rule in initial["rules"]]
     return Engine.of(
-        ActiveRules(schema_from_text(initial["schema"]), rules),
+        ActiveRules(schema_from_text(initial["schema"]), rules, initial["id"]),
         Options.from_dict(options),
         threads=ENGINE_THREADS,
         share=Share(Placement.from_lists(initial["lanes"]), initial["lane"]) if "lanes" in initial else None,
