@@ -127,7 +127,7 @@ class TestProbability:
         text = in_words(row, rows)
         assert text[0].startswith("zip: null -> '35957', confidence 99.")
         assert text[-2].startswith("  gain ")
-        assert " over all other values together; confidence 1 / (1 + e^-" in text[-2]
+        assert " over all other values together; confidence 99." in text[-2]
         assert not any("error rate" in line for line in text)
 
     def test_order_and_flags(self, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from math import exp, log
 from typing import Any
 
-from .text import count
+from .text import count, percent, shortened
 
 AuditRow = dict[str, Any]
 #: an amount that a score is the sum of, and why it is added
@@ -59,7 +59,7 @@ def _change(row: AuditRow) -> str:
 
 def _by_probability(row: AuditRow, of_tuple: Sequence[AuditRow]) -> list[str]:
     """Explain a cell that is read as its most probable value: each score as a sum."""
-    lines = [f"{_change(row)}, confidence {_percent(row['confidence'])}"]
+    lines = [f"{_change(row)}, confidence {percent(row['confidence'])}"]
     why_not = _why_unchanged(row, of_tuple)
     if why_not:
         lines.append(f"  {why_not}")
@@ -143,17 +143,18 @@ def _is_shadow(row: AuditRow, of_tuple: Sequence[AuditRow]) -> bool:
 def _terms(row: AuditRow, candidate: AuditRow, *, is_observed: bool) -> list[Term]:
     """Return the terms of a candidate's score, those that are 0 left out."""
     terms: list[Term] = []
-    rate, observed = row["error_rate"], _shortened(repr(row["old_value"]))
+    rate, observed = row["error_rate"], shortened(repr(row["old_value"]), _LONGEST)
     if rate is not None:
         is_it = "right" if is_observed else "wrong"
-        why = f"the cell is {is_it}, at an error rate of {_percent(rate)} ({row['error_from']})"
+        source = row["error_from"].removesuffix(": outvoted")  # as nothing is counted yet
+        why = f"the cell is {is_it}, at an error rate of {percent(rate)} ({source})"
         terms.append((candidate["error"], why))
     terms += [
         (candidate["likeness"], f"how alike: {observed} may be a typing error"),
         (candidate["recurrence"], f"a recurring error: {observed} stands here for another value again"),
         (
             candidate["background"],
-            f"how common: {_percent(exp(min(0.0, candidate['background'])))} of {row['attribute']}",
+            f"how common: {percent(exp(min(0.0, candidate['background'])))} of {row['attribute']}",
         ),
     ]
     terms += [(term["lift"], _rule_words(row, term)) for term in candidate["rules"] or ()]
@@ -164,13 +165,8 @@ def _rule_words(row: AuditRow, term: AuditRow) -> str:
     """Return what a rule says of a candidate."""
     is_left = _has_attribute(term["key"], row["attribute"])
     said = "agree with its right side" if is_left else "say so"
-    cells = f"{term['count']:,} of {count(term['of'], 'other cell')} with {_shortened(term['key'])}"
-    return f"rule {term['rule']}, trust {_percent(term['trust'])}: {cells} {said}"
-
-
-def _shortened(text: str) -> str:
-    """Return a text of at most 50 characters: of a longer one the beginning and the end."""
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 21]}…{text[-20:]}"
+    cells = f"{term['count']:,} of {count(term['of'], 'other cell')} with {shortened(term['key'], _LONGEST)}"
+    return f"rule {term['rule']}, trust {percent(term['trust'])}: {cells} {said}"
 
 
 def _rounded(amounts: Sequence[float]) -> list[float]:
@@ -204,7 +200,7 @@ def _gain(row: AuditRow, scores: dict[str, float]) -> list[str]:
             what = "over the value that it was read as before"
     if gain is None:
         return []
-    return [f"  gain {gain:.2f} {what}; confidence 1 / (1 + e^-{gain:.2f}) = {_percent(confidence)}"]
+    return [f"  gain {gain:.2f} {what}; confidence {percent(confidence)}, which is 1 / (1 + e^-{gain:.2f})"]
 
 
 def _sigmoid(x: float) -> float:
@@ -213,10 +209,3 @@ def _sigmoid(x: float) -> float:
 
 def _log_odds(p: float) -> float | None:
     return log(p / (1.0 - p)) if 0.0 < p < 1.0 else None
-
-
-def _percent(share: float) -> str:
-    """Return a share in percent; one that is nearly nothing or nearly all as such."""
-    if 0.0 < share < 0.0005:
-        return "<0.1%"
-    return ">99.9%" if 0.9995 <= share < 1.0 else f"{share:.1%}"
