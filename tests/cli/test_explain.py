@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 from sparkbleach.cli import app
 from sparkbleach.cli.reasons import in_words
 from sparkbleach.engine.engine import Engine
+from sparkbleach.kafka import client
+from sparkbleach.kafka.client import Record
 
 ROW = {
     "id": "007",
@@ -145,6 +147,18 @@ class TestProbability:
         assert city[1:3] == ["  after phone was read as '2'", "  after zip was read as 'b'"]
         assert state[1] == "  not changed: a shadow rule would change it"
         assert not state[2].startswith("  after")
+
+
+def test_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit in a topic is explained as one in files; rows of other tuples are left out."""
+    values = [json.dumps(row | {"id": id}).encode() for id in (7, 8) for row in CHAIN]
+    records = [Record(0, offset, 0, None, value, []) for offset, value in enumerate(values)]
+    monkeypatch.setattr(client, "check_exists", lambda topic: 1)  # noqa: ARG005
+    monkeypatch.setattr(client, "read", lambda topic: records)  # noqa: ARG005
+    result = CliRunner().invoke(app, ["explain", "7", "--audit", "kafka://localhost:9092/audit"])
+    assert result.exit_code == 0, result.output
+    expected = [in_words(row | {"id": 7}, CHAIN) for row in sorted(CHAIN, key=lambda row: int(row["step"]))]
+    assert result.stdout.rstrip().split("\n\n") == ["\n".join(lines) for lines in expected]
 
 
 def explained(directory: Path, id: object) -> list[str]:
