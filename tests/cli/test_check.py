@@ -13,19 +13,64 @@ def test_a_trial_writes_nothing(run: Run, rules: Path, tmp_path: Path) -> None:
     """A trial shows counts, examples and reasons, and leaves the disk as it was."""
     (tmp_path / "in.csv").write_text('id,zip,city\n1,1,a\n2,1,a\n3,1,b\n5,2,5" pipe\n,1,a\n4,1\n')
     before = sorted(path.name for path in tmp_path.rglob("*"))
-    result = run("check", "--rules", rules, "--input", tmp_path / "in.csv", "--id", "id")
+    result = run("check", "--rules", rules, "--input", tmp_path / "in.csv", "--id", "id", "--repair", "class")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == [
         "6 rows: 1 cell would be repaired, 2 rows would be quarantined; nothing was written",
         "rule        violations       repairs",
         "zip_city             1             1",
-        "some repairs:",
-        "  3: city 'b' -> 'a' (zip_city)",
+        "repairs:",
+        "  3: city 'b' -> 'a' (zip_city; 66.7%)",
         "reasons for the quarantine:",
         "  1 x id: the id is null",
         "  1 x malformed: 2 fields, but the schema has 3",
     ]
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_the_most_probable_value(run: Run, tmp_path: Path) -> None:
+    """With bayes a trial shows how far rules are trusted, doubtful and frequent repairs, and flagged keys."""
+    (tmp_path / "rules.yml").write_text(
+        'rules:\n  - "zip_city: zip -> city"\n  - {id: trial, lhs: [phone], rhs: city, mode: shadow}\n'
+    )
+    good = [("1", "birmingham", "205", "a"), ("2", "boaz", "256", "b")] * 20
+    wrong = [("1", "birminghxm", "205", "b")] * 2 + [("1", f"birm{n}ngham", "205", "b") for n in range(4)]
+    rows = [*good, *wrong, ("2", "birmingham", "205", "a")]
+    lines = [",".join((str(n), *row)) for n, row in enumerate(rows)]
+    (tmp_path / "in.csv").write_text("\n".join(["id,zip,city,phone,src", *lines]) + "\n")
+    before = ["check", "--rules", tmp_path / "rules.yml", "--input", tmp_path / "in.csv", "--id", "id"]
+    result = run(*before, "--repair", "bayes", "--look-ahead", 50, "--confidence", 0.55)
+    assert result.exit_code == 0, result.output
+    shown = result.stdout.splitlines()
+    assert shown[0].startswith("47 rows: 6 cells would be repaired, 0 rows")
+    names = "rule  violations  repairs  flags  trust  error rate  confidence  doubtful"
+    assert " ".join(shown[1].split()) == names.replace("  ", " ")
+    rule = dict(zip(shown[1].replace("error rate", "error").split(), shown[2].split(), strict=True))
+    assert (rule["rule"], rule["repairs"], rule["flags"]) == ("zip_city", "6", "1")
+    for name in ("trust", "error", "confidence", "doubtful"):
+        assert rule[name].endswith("%")
+    assert max(map(len, shown)) <= 100
+    at = {line: n for n, line in enumerate(shown)}
+    doubtful = shown[at["the least certain repairs:"] + 1 : at["the most frequent repairs:"]]
+    assert len(doubtful) == 5
+    assert all("-> 'birmingham' (zip_city; " in line for line in doubtful)
+    assert shown[at["the most frequent repairs:"] + 1] == "  2 x city 'birminghxm' -> 'birmingham'"
+    assert shown[at["flagged, not changed: a key may be wrong:"] + 1].startswith("  46: zip '2' -> '1' (")
+    assert "trial" in shown[at["shadow rules would repair:"] + 1]
+
+
+def test_sources(run: Run, tmp_path: Path) -> None:
+    """With a column of sources a trial shows how often each is right."""
+    (tmp_path / "rules.yml").write_text('rules:\n  - "zip_city: zip -> city"\n')
+    rows = [f"{3 * n + k},{n},{'x' if k == 2 else 'c'}{n},source {k}" for n in range(9) for k in range(3)]
+    (tmp_path / "in.csv").write_text("\n".join(["id,zip,city,src", *rows]) + "\n")
+    options = ["--repair", "bayes", "--trust", "src"]
+    files = ["--rules", tmp_path / "rules.yml", "--input", tmp_path / "in.csv"]
+    result = run("check", *files, "--id", "id", *options)
+    assert result.exit_code == 0, result.output
+    shown = result.stdout.splitlines()
+    at = shown.index("source    accuracy")
+    assert [line.split("  ")[0] for line in shown[at + 1 : at + 4]] == ["source 0", "source 1", "source 2"]
 
 
 @pytest.mark.parametrize(

@@ -463,3 +463,30 @@ def test_lanes_stay_as_they_were_placed(run: Run, tmp_path: Path, spark: SparkSe
         assert re.search(r"zip_state +2 +1\b", more)
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", "1")
+
+
+@pytest.mark.parametrize("format", ["json", "parquet"])
+def test_the_most_probable_value(run: Run, rules: Path, tmp_path: Path, format: str) -> None:
+    """With bayes the summary shows how good rules are, over all runs, and explain shows the sum."""
+    (tmp_path / "in").mkdir()
+    out = tmp_path / "out"
+    for n in range(2):
+        cells = ["1,Rome", "2,Milan"] * 20 + ["1,Romx"]
+        rows = [f"{100 * n + i},{cell}" for i, cell in enumerate(cells)]
+        (tmp_path / "in" / f"{n}.csv").write_text(HEADER + "\n".join(rows) + "\n")
+        result = run(
+            "clean", "--rules", rules, "--input", tmp_path / "in", "--id", "id", "--output", out,
+            "--schema", SCHEMA, "--repair", "bayes", "--look-ahead", 100, "--output-format", format,
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        shown = result.stdout.splitlines()
+        header, row = shown[1], shown[2].split()
+        assert header.split() == [
+            "rule", "violations", "repairs", "flags", "trust", "error", "rate", "confidence", "doubtful",
+        ]  # fmt: skip
+        assert (row[0], row[2], row[3]) == ("zip_city", str(n + 1), "0")
+    text = run("explain", 140, "--audit", tmp_path / "out-audit").stdout.splitlines()
+    assert re.fullmatch(r"city: 'Romx' -> 'Rome', confidence .*9\d?\.\d%", text[0])
+    amounts = [float(line.split()[0]) for line in text if re.match("    +[+-]", line)]
+    scores = [float(found[1]) for line in text if (found := re.search(r": score (\S+), the sum", line))]
+    assert sum(amounts) == pytest.approx(sum(scores), abs=1e-9)

@@ -9,6 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
 from sparkbleach.cli.progress import Progress
+from sparkbleach.cli.quality import table_lines
 
 
 def batch(number: int, rows: int, milliseconds: int, report: str | None) -> SimpleNamespace:
@@ -59,6 +60,59 @@ def test_rule_updates_are_shown() -> None:
     assert progress.take_in(query(batch(0, 1, 100, report)))
     assert (progress.tuples, progress.batches) == (0, 1)
     assert "rule update applied: delete r; active" in shown(progress)
+
+
+QUALITY = {
+    "trust": 0.98,
+    "error_rate": 0.05,
+    "repairs": 12,
+    "flags": 3,
+    "confidence": 0.99996,
+    "doubtful": 0.25,
+}
+
+
+def test_the_quality_of_rules() -> None:
+    """A table has all that a report says of rules, in 100 columns; a long id has a line of its own."""
+    id = "x" * 60
+    report = {
+        "violations": {"short": 1_234_567, id: 0},
+        "repairs": {"short": 12, id: 0},
+        "rule_quality": {"short": QUALITY, id: QUALITY | {"confidence": None, "doubtful": None}},
+    }
+    lines = table_lines(report)
+    assert lines[1].split() == ["short", "1,234,567", "12", "3", "98.0%", "5.0%", ">99.9%", "25.0%"]
+    assert lines[2] == id
+    assert lines[3].split() == ["0", "0", "3", "98.0%", "5.0%", "-", "-"]
+    assert max(map(len, lines)) <= 100
+    assert len({len(line) for line in (*lines[:2], lines[3])}) == 1
+
+
+def test_sources() -> None:
+    """Sources come with their accuracy and their copies, and how many more there are."""
+    sources = {
+        "n_sources": 22,
+        "accuracy": {"": 0.9, "a": 0.8, "b": 0.7},
+        "n_copies": 1,
+        "copies": [["", "b"]],
+    }
+    report = {"violations": {"r": 1}, "repairs": {"r": 1}, "rule_quality": {"r": QUALITY}, "sources": sources}
+    assert table_lines(report)[-5:] == [
+        "source  accuracy  says the same as",
+        "(null)     90.0%  b",
+        "a          80.0%",
+        "b          70.0%  (null)",
+        "and 19 more with fewer votes",
+    ]
+
+
+def test_without_quality() -> None:
+    """Where only violations and repairs are counted, only these are shown."""
+    assert table_lines({}) == []
+    assert table_lines({"violations": {"zip_city": 20}, "repairs": {"zip_city": 7}}) == [
+        "rule        violations       repairs",
+        "zip_city            20             7",
+    ]
 
 
 def shown(progress: Progress) -> str:

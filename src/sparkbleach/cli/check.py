@@ -14,12 +14,12 @@ from ..rules.file import load_options, load_rules
 from . import options
 from .failure import reported_errors
 from .groups import grouped
-from .text import count
+from .text import count, percent, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql import DataFrame, Observation, Row, SparkSession
 
     from ..config import OptionValues
     from ..rules.rule import Rule
@@ -58,8 +58,8 @@ def check(
     """Check rules against a schema or an input, and show what they would repair; nothing is written.
 
     With only `--rules` the file itself is checked. With `--schema` columns, types and conditions are checked,
-    too. With `--input` the rules are tried: you see violations and repairs per rule, some examples, and how
-    many rows would be quarantined.
+    too. With `--input` the rules are tried: you see violations and repairs per rule, how far each is trusted,
+    the least certain and the most frequent repairs, and how many rows would be quarantined.
 
     Example: `sparkbleach check --rules rules.yml --input 'in/*.csv' --id id`
     """
@@ -101,7 +101,9 @@ def check(
                 observation=observation,
                 **how,
             )
-            _echo_trial(cleaned.select(trial.id, "_repairs", "_quarantine"), observation)
+            tried = [*loaded, *(update.rule for update in updates if update.rule is not None)]
+            shadow = {rule.id for rule in tried if rule.is_shadow}
+            _echo_trial(cleaned.select(trial.id, "_repairs", "_quarantine"), observation, shadow)
 
 
 def _check_schema(
@@ -123,10 +125,10 @@ def _check_schema(
         typer.echo(f"  {rule}")
 
 
-def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
+def _echo_trial(cleaned: DataFrame, observation: Observation, shadow: set[str]) -> None:
+    """Print what rules would do, of which some are shadow rules."""
     from pyspark.sql import functions as F
 
-    from ..spark.clean import audit
     from ..spark.plan import QUARANTINE, REPAIRS
     from ..spark.report import read_reports
     from .progress import echo_rules
@@ -139,7 +141,7 @@ def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
             F.count(QUARANTINE).alias("quarantined"),
             F.coalesce(F.sum(repairs), F.lit(0)).alias("repairs"),
         ).first()
-        examples = audit(cleaned).orderBy("position").limit(_EXAMPLES).collect()
+        examples = _examples(cleaned, counted["repairs"] if counted else 0, shadow)
         reasons = (
             cleaned.where(F.col(QUARANTINE).isNotNull())
             .groupBy(QUARANTINE)
@@ -157,16 +159,52 @@ def _echo_trial(cleaned: DataFrame, observation: Observation) -> None:
     )
     report = read_reports(observation.get)
     if report:
-        echo_rules(report["violations"], report["repairs"])
-    if examples:
-        typer.echo("some repairs:")
-    for row in examples:
-        old = "null" if row["old_value"] is None else repr(row["old_value"])
-        typer.echo(
-            f"  {row['id']}: {row['attribute']} {old} -> {row['new_value']!r} ({', '.join(row['rules'])})"
-            f"{'' if row['applied'] else ', by shadow rules'}"
-        )
+        echo_rules(report)
+    for line in examples:
+        typer.echo(line)
     if reasons:
         typer.echo("reasons for the quarantine:")
     for row in reasons:
         typer.echo(f"  {row['count']:,} x {row[QUARANTINE]}")
+
+
+def _examples(cleaned: DataFrame, n_repairs: int, shadow: set[str]) -> list[str]:
+    """Return some repairs as lines: the least certain ones, and the most frequent ones.
+
+    Then some cells that would not be changed: by shadow rules, or because a key may be wrong.
+    """
+    from pyspark.sql import functions as F
+
+    from ..spark.clean import audit
+
+    rows = audit(cleaned)
+    made = rows.where("applied").orderBy("confidence", "position").take(_EXAMPLES)
+    lines = []
+    if made:
+        lines.append("repairs:" if n_repairs <= _EXAMPLES else "the least certain repairs:")
+        lines += [_example(row) for row in made]
+    if n_repairs > _EXAMPLES:
+        cells = ["attribute", "old_value", "new_value"]
+        frequent = rows.where("applied").groupBy(*cells).count().where("count > 1")
+        often = frequent.orderBy(F.desc("count"), *cells).take(_EXAMPLES)
+        lines += ["the most frequent repairs:"] if often else []
+        lines += [f"  {row['count']:,} x {_change(row)}" for row in often]
+    by_shadow = F.arrays_overlap("rules", F.array(*map(F.lit, sorted(shadow)))) if shadow else F.lit(False)
+    for header, which in (
+        ("flagged, not changed: a key may be wrong:", ~by_shadow),
+        ("shadow rules would repair:", by_shadow),
+    ):
+        kept = rows.where(~F.col("applied") & which).orderBy("position", "attribute").take(_EXAMPLES)
+        lines += [header] if kept else []
+        lines += [_example(row) for row in kept]
+    return lines
+
+
+def _example(row: Row) -> str:
+    return f"  {row['id']}: {_change(row)} ({', '.join(row['rules'])}; {percent(row['confidence'])})"
+
+
+def _change(row: Row) -> str:
+    """Return a changed cell as text, in which long values are shortened."""
+    old = "null" if row["old_value"] is None else repr(shortened(row["old_value"]))
+    return f"{row['attribute']} {old} -> {shortened(row['new_value'])!r}"

@@ -13,7 +13,7 @@ from ..errors import ConfigError
 from ..kafka.topic import is_topic, parse_options
 from . import options
 from .failure import reported_errors
-from .text import count
+from .reasons import in_words
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,7 +30,10 @@ def explain(
     kafka_option: options.KafkaOption = None,
     debug: options.Debug = False,
 ) -> None:
-    """Explain why the cells of a tuple were changed: the rules they broke, the candidates and their counts.
+    """Explain why the cells of a tuple were changed: the rules they broke, and the candidates.
+
+    Each candidate is shown with its count; or, if the most probable one was chosen, with its score and all
+    the amounts that add up to it.
 
     Reads what `clean` has left in its audit directory (OUTPUT-audit by default);
     Spark is not needed.
@@ -50,7 +53,7 @@ def explain(
         for number, row in enumerate(rows):
             if number:
                 typer.echo()
-            for line in in_words(row):
+            for line in in_words(row, rows):
                 typer.echo(line)
 
 
@@ -93,7 +96,7 @@ def read_audit(directory: Path, id: str) -> list[dict[str, Any]]:
                 raise ConfigError(
                     f"audit: {directory} is not an audit that clean has written ({problem}); check the path"
                 ) from error
-    return sorted(rows, key=lambda row: int(row["position"]))
+    return sorted(rows, key=_by_order)
 
 
 def _json_columns(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
@@ -114,29 +117,9 @@ def read_audit_topic(address: str, id: str, kafka: dict[str, str]) -> list[dict[
     topic = Topic.parse(address, kafka)
     check_exists(topic)
     rows = [json.loads(record.value or b"{}") for record in read(topic)]
-    return sorted((row for row in rows if str(row.get("id")) == id), key=lambda row: int(row["position"]))
+    return sorted((row for row in rows if str(row.get("id")) == id), key=_by_order)
 
 
-def in_words(row: dict[str, Any]) -> list[str]:
-    """Return an audit row as lines of text."""
-    old = "null" if row["old_value"] is None else repr(row["old_value"])
-    rules = row["rules"]
-    applied = row.get("applied") is not False
-    lines = [
-        f"{row['attribute']}: {old} -> {row['new_value']!r}"
-        f"{'' if applied else ', if its shadow rules were live; it was not changed by them'}",
-        f"  because it violated {'rule' if len(rules) == 1 else 'rules'} {', '.join(rules)}",
-    ]
-    if row["decided_by"] == "constant":
-        lines.append("  a constant in a rule's tableau demands this value; counts did not matter")
-    else:
-        lines.append(f"  the most frequent candidate won, with {row['confidence']:.0%} of the counts")
-    if row["candidates"]:
-        counts = ", ".join(f"{one['value']!r} {one['count']:,}" for one in row["candidates"])
-        lines.append(f"  candidates and their counts, from {count(row['groups'], 'group')}: {counts}")
-    if row["overruled"]:
-        lines.append(f"  overruled, because their constants say otherwise: {', '.join(row['overruled'])}")
-    lines.append(
-        f"  tuple {row['id']} at position {row['position']:,}, version {row['version']} of the rules"
-    )
-    return lines
+def _by_order(row: dict[str, Any]) -> tuple[int, int]:
+    """Return where a row comes: by position, and then in the order in which cells were read anew."""
+    return int(row["position"]), int(row.get("step") or 0)

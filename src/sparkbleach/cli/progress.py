@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ..spark.report import new_progress
 from ..spark.report import report as report_of
+from .quality import table_lines
 from .text import count
 
 if TYPE_CHECKING:
@@ -132,19 +133,15 @@ class Progress:
                 f"{count(tuples, 'tuple')} in {seconds:.1f} s ({_rate(tuples, seconds)}), {repaired}"
                 f"{count(sink.quarantined, 'row')} in quarantine"
             )
-        echo_rules(self.violations, self.repairs)
+        echo_rules(self.report)
         for name, place in [*sink.places(), ("checkpoint", checkpoint)]:
             typer.echo(f"{name:<11} {place}")
 
 
-def echo_rules(violations: dict[str, int], repairs: dict[str, int]) -> None:
-    """Print violations and repairs by rule."""
-    if not violations:
-        return
-    width = max(len("rule"), *map(len, violations))
-    typer.echo(f"{'rule':<{width}}  {'violations':>12}  {'repairs':>12}")
-    for rule, n in violations.items():
-        typer.echo(f"{rule:<{width}}  {n:>12,}  {repairs.get(rule, 0):>12,}")
+def echo_rules(report: Mapping[str, Any]) -> None:
+    """Print what a report says of rules and sources."""
+    for line in table_lines(report):
+        typer.echo(line)
 
 
 def follow_query(query: StreamingQuery, progress: Progress, *, waiting: bool) -> None:

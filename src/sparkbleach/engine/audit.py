@@ -5,7 +5,6 @@ Repairs that shadow rules would make are in the audit, too.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -384,20 +383,6 @@ def constant_column(
     for field in SEARCH_FIELDS:
         why = why.append_column(field, pa.nulls(n, field.type))
     return RepairedColumn(attribute, version, applied, rows, rows + position, winners, why)
-
-
-def count_rules(column: RepairedColumn) -> Counter[str]:
-    """Return how many of the repairs each rule is named with."""
-    lists = column.why.column("rules")
-    found: Counter[str] = Counter()
-    if not pa.types.is_dictionary(lists.type):
-        for ids in lists.to_pylist():
-            found.update(ids)
-        return found
-    times = np.bincount(lists.indices.to_numpy(), minlength=len(lists.dictionary))
-    for ids, n in zip(lists.dictionary.to_pylist(), times.tolist(), strict=True):
-        found.update(dict.fromkeys(ids, n))
-    return found
 
 
 def joined_columns(columns: Sequence[RepairedColumn]) -> RepairedColumn:

@@ -24,9 +24,10 @@ from ..kernel.values import Column
 from ..rules.active import ActiveRule, ActiveRules, Mask
 from .acceptance import AcceptedColumn, accepted_column
 from .apply import BatchColumns, Constants, find_constants, may_apply
-from .audit import RepairedColumn, constant_column, count_rules, joined_columns
+from .audit import RepairedColumn, constant_column, joined_columns
 from .encode import encode, from_codes, is_text, plain, render
 from .model import Model, ModelRule, make_model
+from .quality import Tally, count_decisions, measure_rules, report_rule, report_sources
 from .reading import read_column
 from .snapshot import SavedAttribute
 from .threads import Threads
@@ -61,6 +62,7 @@ class BayesCleaner:
         self.options = options
         self.applied = applied
         self.sources: list[str] = []  #: by number
+        self.tallies: dict[str, Tally] = {}  #: by id of a user's rule: what it had a say in
         self._serials: dict[tuple[tuple[str, ...], str], int] = {}  # of implied rules
         self._set_rules(rules)
         self.state = BayesState(self._numbered(), self._movable(), self._settings(), pane)
@@ -68,6 +70,7 @@ class BayesCleaner:
     def _set_rules(self, rules: ActiveRules) -> None:
         self.schema, self.id = rules.schema, rules.id
         self.active = [one for one in rules if not (self.applied and one.rule.is_shadow)]
+        self.tallies = {one.id: self.tallies.get(one.id, Tally()) for one in self.active}
         options = self.options
         self.model: Model = make_model(
             self.schema, self.id, options.trust, self.active, implied=options.implied
@@ -123,10 +126,11 @@ class BayesCleaner:
         )
 
     def copy(self, rules: ActiveRules, *, applied: bool) -> BayesCleaner:
-        """Return a cleaner of other rules that has seen the same."""
+        """Return a cleaner of other rules that has seen the same, but repaired nothing yet."""
         twin = BayesCleaner.__new__(BayesCleaner)
         twin.options, twin.applied = self.options, applied
         twin.sources, twin._serials = list(self.sources), dict(self._serials)
+        twin.tallies = {}
         twin.schema, twin.id, twin.active, twin.model = self.schema, self.id, self.active, self.model
         twin.state = self.state.copy()
         twin.change_rules(rules)
@@ -137,6 +141,21 @@ class BayesCleaner:
         for one, n in zip(self.model.rules, self.state.violations, strict=True):
             if one.active is not None:
                 yield one.active, int(n)
+
+    def report(self) -> dict[str, Any]:
+        """Return how good each user's rule is, and each source if there are sources, fit for JSON."""
+        parameters = measure_rules(self.state)
+        rules = {
+            one.active.id: report_rule(
+                self.tallies[one.active.id],
+                float(parameters.trust[r]),
+                float(parameters.error[self.model.number_of(one.rhs)]),
+            )
+            for r, one in enumerate(self.model.rules)
+            if one.active is not None
+        }
+        sources = {} if self.options.trust is None else {"sources": report_sources(self.state, self.sources)}
+        return {"rule_quality": rules, **sources}
 
     # -------------------------------------------------------------------------------------- batches
 
@@ -155,10 +174,11 @@ class BayesCleaner:
         decided = self.state.process(given, position, threads.map)
         violated = self._violated(decided, constants)
         repaired = self._repaired(decided, constants, violated, position, version)
-        by_rule: Counter[str] = Counter()
-        for column in repaired:
-            if column.applied == self.applied:
-                by_rule += count_rules(column)
+        tallies = count_decisions(repaired, applied=self.applied)
+        for id, tally in tallies.items():
+            if id in self.tallies:  # implied rules are not
+                self.tallies[id].add(tally)
+        by_rule = Counter({id: tally.repairs for id, tally in tallies.items() if tally.repairs})
         return DecidedBatch(repaired, by_rule, self._accepted(decided))
 
     def _constants(self, columns: BatchColumns, holds: dict[str, Mask]) -> FoundConstants:
@@ -320,7 +340,11 @@ class BayesCleaner:
 
     def save(self) -> list[NDArray[Any]]:
         """Return all state as arrays."""
-        known = {"sources": self.sources, "serials": [[*key, n] for key, n in self._serials.items()]}
+        known = {
+            "sources": self.sources,
+            "serials": [[*key, n] for key, n in self._serials.items()],
+            "tallies": {id: tally.to_dict() for id, tally in self.tallies.items()},
+        }
         text = np.frombuffer(json.dumps(known).encode(), np.uint8)
         return [text, *self.state.save()]
 
@@ -329,6 +353,7 @@ class BayesCleaner:
         known = json.loads(arrays[0].tobytes())
         self.sources = known["sources"]
         self._serials = {(tuple(lhs), rhs): n for lhs, rhs, n in known["serials"]}
+        self.tallies = {id: Tally(**tally) for id, tally in known["tallies"].items()}
         state = BayesState(self._numbered(), self._movable(), self._settings())
         state.load(arrays[1:])
         self.state = state
@@ -351,7 +376,9 @@ class BayesCleaners:
     def change_rules(self, rules: ActiveRules, promoted: str | None = None) -> None:
         """Go on with other rules, one of which may have been a shadow rule before."""
         if promoted is not None and self.shadow is not None:
+            before = self.live.tallies
             self.live = self.shadow.copy(rules, applied=True)
+            self.live.tallies |= before  # the promoted rule has repaired nothing yet
         else:
             self.live.change_rules(rules)
         if not any(one.rule.is_shadow for one in rules):
@@ -385,6 +412,15 @@ class BayesCleaners:
         if self.shadow is not None:
             found |= {active.serial: n for active, n in self.shadow.violations() if active.rule.is_shadow}
         return found
+
+    def report(self) -> dict[str, Any]:
+        """Return how good each user's rule is, shadow rules included, and each source; fit for JSON."""
+        report = self.live.report()
+        if self.shadow is not None:
+            would = self.shadow.report()["rule_quality"]
+            shadow = (one.id for one in self.shadow.active if one.rule.is_shadow)
+            report["rule_quality"] |= {id: would[id] for id in shadow}
+        return report
 
     def save(self, states: Iterable[list[NDArray[Any]]]) -> list[SavedAttribute]:
         """Return all cleaners with what they have saved."""

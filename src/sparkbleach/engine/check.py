@@ -31,7 +31,7 @@ def check_stream(schema: pa.Schema, rules: Iterable[RuleLike], id: str | None = 
 
 
 def check_trust(options: Options, schema: pa.Schema, rules: Iterable[Rule] = ()) -> None:
-    """Check that a stream has the column that names each tuple's source, if one is named, and no rule has it."""
+    """Check that a stream has the column of sources, if one is named, and that no rule is about it."""
     trust = options.trust
     if trust is None:
         return

@@ -73,7 +73,8 @@ def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[
 
     That is: the position and the version of the rule set, how many tuples the micro-batch had, violations and
     repairs by rule, what became of rule updates, and which changes were accepted. Of several lanes: all
-    together, and which has which attributes.
+    together, and which has which attributes. With `repair="bayes"`, which needs a single lane, also
+    `rule_quality` and `sources`: see `Engine.report`.
 
     Args:
         progress: An element of `query.recentProgress`, or `query.lastProgress`.

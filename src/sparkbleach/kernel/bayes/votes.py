@@ -216,6 +216,24 @@ def are_copies(sources: Sources, s: int, t: int) -> bool:
     return shared >= _COPIES_MIN and sources.pairs[pair]["same"] >= _COPIES_SHARE * shared
 
 
+def find_copies(sources: Sources) -> NDArray[np.int32]:
+    """Return the pairs of sources that nearly always say the same, those with most in common first."""
+    pairs = sources.pairs[: pool_used(sources.pair_pool)]
+    is_copy = (pairs["shared"] >= _COPIES_MIN) & (pairs["same"] >= _COPIES_SHARE * pairs["shared"])
+    found = pairs[is_copy]
+    found = found[np.lexsort((found["b"], found["a"], -found["shared"]))]
+    return np.column_stack((found["a"], found["b"]))
+
+
+def count_votes(store: Store, n_sources: int) -> NDArray[np.int64]:
+    """Return by source how many votes of it count."""
+    votes = store.votes[: pool_used(store.vote_pool)]
+    votes = votes[votes["cell"] != NONE]
+    counted = np.zeros(n_sources, np.int64)
+    np.add.at(counted, votes["source"], votes["total"][:, store.state[SIDE]])
+    return counted
+
+
 @inline
 def _n_copies(store: Store, sources: Sources, x: int, vote: int) -> int:
     """Return how many copies of a vote's source vote for the same value."""
