@@ -111,7 +111,7 @@ def run(lab: Laboratory) -> Result:
 
 
 def _marked(system: str) -> str:
-    return f"{system}*" if system in TOLD else system
+    return f"{system}*" if TOLD.get(system, "").startswith("in ") else system
 
 
 def _joined(scores: Scores) -> str:
