@@ -6,16 +6,20 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
-from ..config import Window
+from ..config import DEFAULT_REMEMBER, OptionValues, Window
 from ..engine.engine import Engine
 from ..rules.rule import RuleLike
 from ..rules.update import RuleUpdate, sort_updates
 
 _BATCH_TUPLES = 50_000
+#: as the paper has it: no change is accepted, and counts are kept for ever
+BY_THE_LETTER: OptionValues = {"accept_after": None, "remember": None}
+#: what a user gets by asking for `bayes` and nothing else
+BAYES: OptionValues = {"repair": "bayes", "accept_after": 10, "remember": DEFAULT_REMEMBER}
 
 
 @dataclass(frozen=True)
@@ -37,26 +41,22 @@ def run_engine(
     dirty: pa.Table,
     rules: Iterable[RuleLike],
     window: Window | None,
+    /,
     *,
-    windowing: str = "bleach",
-    repair: str = "class",
     rule_updates: Iterable[RuleUpdate | Mapping[str, Any]] = (),
     threads: int = 2,
+    batch_tuples: int = _BATCH_TUPLES,
     advance: Callable[[int], object] = lambda _: None,
+    **options: Unpack[OptionValues],
 ) -> EngineRun:
-    """Send a stream through an engine with these options; `advance` gets the length of each batch."""
-    engine = Engine(
-        dirty.schema,
-        rules,
-        window=window,
-        windowing=windowing,
-        repair=repair,
-        accept_after=None,  # these two: by the paper's letter
-        remember=None,
-        threads=threads,
-    )
+    """Send a stream through an engine; `advance` gets the length of each batch.
+
+    What options do not say is `class` by the paper's letter.
+    """
+    values: OptionValues = {"repair": "class", **BY_THE_LETTER, **options, "window": window}
+    engine = Engine(dirty.schema, rules, threads=threads, **values)
     updates = sort_updates(rule_updates)
-    cuts = {*range(0, dirty.num_rows, _BATCH_TUPLES), dirty.num_rows, *(update.at for update in updates)}
+    cuts = {*range(0, dirty.num_rows, batch_tuples), dirty.num_rows, *(update.at for update in updates)}
     parts: list[pa.RecordBatch] = []
     reports: list[dict[str, Any]] = []
     seconds = cpu_seconds = 0.0

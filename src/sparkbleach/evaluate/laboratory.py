@@ -83,6 +83,12 @@ class Profile:
     coordination_rate: int = 500
     coordination_warm_up: int = 10
     coordination_batches: int = 30
+    #: how many customers there are where some move, or keys are wrong
+    drift_keys: int = 5_000
+    #: the window for the size of the state, in tuples; it slides by half its size
+    memory_window: int = 100_000
+    #: the length of the paper's stream where the look-ahead is varied
+    look_ahead_tuples: int = 200_000
 
 
 PROFILES = {
@@ -108,6 +114,9 @@ PROFILES = {
         coordination_tuples=1_000,
         coordination_warm_up=1,
         coordination_batches=2,
+        drift_keys=100,
+        memory_window=1_000,
+        look_ahead_tuples=4_000,
     ),
     "small": Profile(
         tuples=1_500_000,
@@ -125,6 +134,9 @@ PROFILES = {
         coordination_tuples=10_000,
         coordination_warm_up=2,
         coordination_batches=5,
+        drift_keys=2_000,
+        memory_window=20_000,
+        look_ahead_tuples=60_000,
     ),
     "full": Profile(),
 }
