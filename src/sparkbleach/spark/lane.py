@@ -47,7 +47,8 @@ class EngineReplica:
 
     def replay(self, delta: Delta) -> None:
         """Process the delta of an earlier micro-batch again."""
-        events = Events(self.engine, map(event_from_dict, delta.header["events"]))
+        scheduled = map(event_from_dict, delta.header["events"])
+        events = Events(self.engine, scheduled, refused_at=delta.header["refused_at"])
         events.apply_due()  # also those of a micro-batch without tuples
         replay_blobs(self.engine, delta.blobs, tuple(delta.header["order_by"]), events, self.limits)
 
@@ -135,7 +136,8 @@ class MicroBatch:
         head.position = engine.position
         head.options = remembered_options(plan)
         events = [event_to_dict(event) for event in self._events.applied]
-        delta = Delta({"order_by": list(plan.order_by), "events": events}, self._cells)
+        header = {"order_by": list(plan.order_by), "events": events, "refused_at": self._events.refused_at}
+        delta = Delta(header, self._cells)
         commit(self._store, head, self._cached, delta, plan.limits)
         self._committed = True
         outcomes = self._events.outcomes
