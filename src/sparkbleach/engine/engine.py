@@ -49,8 +49,8 @@ class Engine:
     Keyword Args:
         window: The window that bounds the state; None keeps everything.
         windowing: `bleach` (counts are cumulative while a group has violations) or `basic`.
-        repair: `class` (over the whole subgraph), `vote` (over the tuple's own groups), or `bayes` (by the
-            most probable value).
+        repair: `bayes` (by the most probable value), `class` (the most frequent one of the whole subgraph),
+            or `vote` (of the tuple's own groups).
         accept_after: A value that a group meets this often in a row is accepted as its new truth; None:
             never.
         remember: For how many tuples Bleach windowing keeps a count: a multiple of the window's slide, and at

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any
 
 from ..control.record import ControlRecord
@@ -127,4 +128,10 @@ def _describe(option: str, value: Any) -> str:
     """Return the value of an option as an error names it."""
     if value is None:
         return f"no {option}"
-    return f"{value[0]} tuples sliding by {value[1]}" if isinstance(value, list) else repr(value)
+    if not isinstance(value, list):
+        return repr(value)
+    size, slide, *column = value
+    if column:
+        size, slide = (timedelta(microseconds=length) for length in (size, slide))
+        return f"a window of {size} by {column[0]}, sliding by {slide}"
+    return f"{size} tuples sliding by {slide}"
