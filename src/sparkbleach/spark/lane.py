@@ -108,7 +108,7 @@ class MicroBatch:
         self._cached = load_replica(store, self._head, engine_factory(plan.limits))
         self._engine = self._cached.replica.engine
         if plan.control:
-            _prepare_for_updates()
+            _prepare_for_updates(plan.options.repair)
         self._events = resume(plan, self._head, self._engine, records)
 
     def decide(self) -> Generator[pa.Buffer | None]:
@@ -222,9 +222,10 @@ def _lane_row(plan: Plan, lane: int, number: int, blob: IngressRow, repairs: pa.
 
 
 @cache
-def _prepare_for_updates() -> None:
+def _prepare_for_updates(repair: str) -> None:
     """Compile or load all that rule updates need, so that the first one does not interrupt the stream."""
-    engine = Engine(pa.schema([(name, pa.int64()) for name in ("a", "b", "c")]), ["ac: a -> c"])
+    schema = pa.schema([(name, pa.int64()) for name in ("a", "b", "c")])
+    engine = Engine(schema, ["ac: a -> c"], repair=repair)
     some = pa.RecordBatch.from_pydict({name: [1, 1] for name in ("a", "b", "c")}, engine.schema)
     engine.process(some)
     engine.add_rule("bc: b -> c")
