@@ -42,7 +42,8 @@ def check_options(made: Mapping[str, Any], given: Mapping[str, Any], checkpoint:
     The directory of the checkpoint is named in the error, if it is known here.
     """
     place = f"the checkpoint {checkpoint}".rstrip()
-    for option in dict.fromkeys([*made, *given]):
+    # The first two decide what the defaults of others are.
+    for option in dict.fromkeys(["topology", "lanes", *made, *given]):
         if option in _CHANGEABLE or made.get(option) == given.get(option):
             continue
         before, now = (_describe(option, options.get(option)) for options in (made, given))
