@@ -390,14 +390,14 @@ class TestBatches:
         rules = [Rule("r", "k", "v", nulls="fill"), Rule("s", ["k", "v"], "w", when="k > 1")]
         whole = batch(tuples)
         padded = pa.Table.from_batches([batch(tuples[:7]), whole, whole]).combine_chunks()
-        expected = Engine(SCHEMA, rules, repair="class").process(whole)
+        expected = Engine(SCHEMA, rules, look_ahead=1).process(whole)
 
         (sliced,) = padded.slice(7, 300).to_batches()
         assert sliced.column(2).offset == 7
-        got = Engine(SCHEMA, rules, repair="class").process(sliced)
+        got = Engine(SCHEMA, rules, look_ahead=1).process(sliced)
         assert [part.to_pylist() for part in got] == [part.to_pylist() for part in expected]
 
-        engine = Engine(SCHEMA, rules, repair="class")
+        engine = Engine(SCHEMA, rules, look_ahead=1)
         chunked = pa.Table.from_batches([whole.slice(0, 100), whole.slice(100, 1), whole.slice(101)])
         parts = [engine.process(chunk) for chunk in chunked.to_batches(max_chunksize=90)]
         assert len(parts) > 3
@@ -645,8 +645,8 @@ def test_values_of_all_lengths() -> None:
 def test_two_engines_share_nothing() -> None:
     """Engines that take turns give what each would give alone."""
     stream = stream_of(8, 2_000, 80)
-    alone = run(Engine(stream.schema, STREAM_RULES, window=Window(300, 100), repair="class"), stream, [])
-    engines = [Engine(stream.schema, STREAM_RULES, window=Window(300, 100), repair="class") for _ in range(2)]
+    alone = run(Engine(stream.schema, STREAM_RULES, window=Window(300, 100), look_ahead=1), stream, [])
+    engines = [Engine(stream.schema, STREAM_RULES, window=Window(300, 100), look_ahead=1) for _ in range(2)]
     parts: list[list[Any]] = [[], []]
     for start in range(0, 2_000, 250):
         for engine, out in zip(engines, parts, strict=True):
