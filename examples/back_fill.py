@@ -32,5 +32,5 @@ RULES = [
 cleaned = clean(table, RULES, id="id", order_by="id", window=None)
 cleaned.drop("_repairs").orderBy("id").show()
 
-# One row for each changed cell says what was changed, by which rule, and what else was possible.
-audit(cleaned).select("id", "attribute", "old_value", "new_value", "rules", "candidates").show(truncate=False)
+# One row for each changed cell says what was changed, by which rule, and how sure that is.
+audit(cleaned).select("id", "attribute", "old_value", "new_value", "rules", "confidence").show(truncate=False)

@@ -33,8 +33,10 @@ def clean_what_is_new() -> None:
     spark.read.parquet(f"{here}/audit").select("id", "old_value", "new_value", "rules").orderBy("id").show()
 
 
-(here / "in" / "monday.csv").write_text("1,75001,Paris\n2,75001,Paris\n3,75001,Pariss\n")
+(here / "in" / "monday.csv").write_text(
+    "1,75001,Paris\n2,75001,Paris\n3,75001,Pariss\n4,75001,Paris\n5,75001,Paris\n6,75001,Paris\n"
+)
 clean_what_is_new()
-(here / "in" / "tuesday.csv").write_text("4,75001,Pari\n5,69001,Lyon\n")
+(here / "in" / "tuesday.csv").write_text("7,75001,Pari\n8,69001,Lyon\n9,75001,Paris\n")
 clean_what_is_new()
 print(f"the files are in {here}")

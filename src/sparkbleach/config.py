@@ -14,7 +14,7 @@ WINDOWINGS = ("bleach", "basic")
 #: the repair algorithms that count; several lanes, and the paper's topology, take no other
 COUNTING_REPAIRS = ("class", "vote")
 REPAIR_ALGORITHMS = ("bayes", *COUNTING_REPAIRS)
-DEFAULT_REPAIR = "class"
+DEFAULT_REPAIR = "bayes"
 #: what is done with a cell that stands on left-hand sides only and seems wrong
 LEFTS = ("flag", "repair")
 #: how long Bleach windowing keeps a count, if nothing is said

@@ -24,7 +24,20 @@ FILE = 'rules:\n  - "zip_city: zip -> city"\noptions:\n'
         ({"accept_after": "7"}, {"accept_after": None}, Options(accept_after=7)),
         ({"remember": "forever"}, {"remember": 4_000_000}, Options(remember=None)),
         ({"remember": "4 windows"}, {"remember": None}, Options()),
-        ({"window": 20, "remember": "60"}, {"remember": 40}, Options(window=Window(20, 10), remember=60)),
+        ({"window": "20", "remember": "60"}, {"remember": 40}, Options(window=Window(20, 10), remember=60)),
+        ({"window": "9", "slide": "3"}, {}, Options(window=Window(9, 3))),
+        ({"slide": "500000"}, {}, Options(window=Window(2_000_000, 500_000))),
+        (
+            {"window": "1 hour", "slide": "10 minutes", "window_column": "at"},
+            {},
+            Options(window=Window.time("at", "1 hour", "10 minutes")),
+        ),
+        (
+            {"window": "1 hour", "window_column": "at", "remember": "2 hours"},
+            {},
+            Options(window=Window.time("at", "1 hour", "30 minutes"), remember="2 hours"),
+        ),
+        ({"window": "1 microsecond", "window_column": "at"}, {}, Options(window=Window(1, 1, "at"))),
         ({"no_window": True}, {"windowing": "basic"}, Options(window=None, windowing="basic")),
         (
             {"repair": "bayes", "implied": False, "left": "repair", "look_ahead": 9},
@@ -41,9 +54,20 @@ def test_the_command_line_wins(given: dict[str, Any], of_file: Any, chosen: Opti
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"accept_after": "often"}, "accept_after: 'often' must be an integer of 2 or more, or never"),
-        ({"accept_after": "1"}, "accept_after: 1 must be an integer of 2 or more, or never"),
-        ({"remember": "-5"}, "remember: '-5' must be a positive integer, or forever"),
+        ({"accept_after": "often"}, "accept_after: 'often' must be an integer from 2 to 30,000, or never"),
+        ({"accept_after": "1"}, "accept_after: 1 must be an integer from 2 to 30,000, or never"),
+        ({"remember": "-5"}, "remember: '-5' must be a positive duration"),
+        (
+            {"window": "1 hour"},
+            "window: '1 hour' is not a number of tuples; a duration needs --window-column",
+        ),
+        ({"slide": "a lot"}, "slide: 'a lot' is not a number of tuples"),
+        ({"window": "0"}, "window, size: 0 must be a positive integer"),
+        ({"window_column": "at"}, "window: --window-column needs a duration"),
+        ({"window": "5", "window_column": "at"}, "window: '5' must be a positive duration"),
+        ({"window": "1 day", "slide": "5", "window_column": "at"}, "slide: '5' must be a positive duration"),
+        ({"no_window": True, "slide": "5"}, "window: --no-window does not go with --slide"),
+        ({"no_window": True, "window_column": "at"}, "window: --no-window does not go with --window-column"),
     ],
 )
 def test_texts_are_numbers_or_words(given: dict[str, Any], message: str) -> None:

@@ -40,8 +40,8 @@ def test_files(
     """The second run repairs a row by those of the first."""
     printed = run_example("files", capsys, monkeypatch)
     assert printed.count("|  3|  75001|Paris|") == 2
-    assert printed.count("|  4|  75001|Paris|") == 1
-    assert "|  4|     Pari|    Paris|[zip_city]|" in printed
+    assert printed.count("|  7|  75001|Paris|") == 1
+    assert "|  7|     Pari|    Paris|[zip_city]|" in printed
 
 
 def test_back_fill(

@@ -41,6 +41,7 @@ def test_a_killed_cleaner_goes_on(broker: Broker, tmp_path: Path, rules: Path) -
     command = [
         sys.executable, "-m", "sparkbleach.cli", "clean", "--rules", str(rules), "--input", str(dirty),
         "--output", str(output), "--id", "id", "--schema", DDL, "--no-window", "--records-per-batch", "200",
+        "--look-ahead", "1",
         "--checkpoint", str(tmp_path / "checkpoint"), "--master", "local[2]",
     ]  # fmt: skip
     environment = {**unmeasured_environment(), "PYSPARK_PYTHON": sys.executable}
@@ -60,7 +61,9 @@ def test_a_killed_cleaner_goes_on(broker: Broker, tmp_path: Path, rules: Path) -
     assert str(output) in done.stdout
 
     good = [offset for offset in range(N_TUPLES) if offset not in bad]
-    expected, audit = cleaned_by_engine(table.take(good), rules=["zip_city: zipcode -> city"], window=None)
+    expected, audit = cleaned_by_engine(
+        table.take(good), rules=["zip_city: zipcode -> city"], window=None, look_ahead=1
+    )
     assert [origin(record)[1] for record in read(output)] == good
     assert rows(output) == expected
     found = audit_rows(output.beside("audit"))

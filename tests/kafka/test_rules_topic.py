@@ -47,6 +47,7 @@ class Stream:
             id="id",
             order_by=topic_order(),
             window=WINDOW,
+            look_ahead=1,
             quarantine=True,
             control=read_control(self.spark, self.log),
             egress_partitions=1,
@@ -111,7 +112,7 @@ def test_rules_change_and_the_broker_restarts_while_records_flow(
     assert "nobody" in (outcomes[-1].reason or "")
     updates = stream.updates()
     assert updates[0]["at"] > 0
-    expected, audit = cleaned_by_engine(table, updates, rules=RULES)
+    expected, audit = cleaned_by_engine(table, updates, rules=RULES, look_ahead=1)
     assert rows(stream.clean) == expected
     assert audit_rows(stream.audit) == audit
     assert [origin(record)[1] for record in read(stream.clean)] == list(range(N_TUPLES))

@@ -57,8 +57,8 @@ def test_memory_comes_back() -> None:
     """
     schema = pa.schema([("n", pa.int32()), *TYPES.items()])
     window = Window.tuples(2_000, slide=1_000)
-    engine = Engine(schema, ["base: k0 -> v"], window=window, windowing="basic")
-    twin = Engine(schema, ["base: k0 -> v"], window=window, windowing="basic")
+    engine = Engine(schema, ["base: k0 -> v"], window=window, windowing="basic", repair="class")
+    twin = Engine(schema, ["base: k0 -> v"], window=window, windowing="basic", repair="class")
     rng = random.Random(6)  # noqa: S311 - a simulation
 
     def some(n: int) -> pa.RecordBatch:

@@ -352,7 +352,7 @@ def test_equals_the_engine_on_a_stream_like_the_papers(coordination: str) -> Non
     rules = {rule.id: rule for rule in SALES_RULES}
     first = [rule for id, rule in rules.items() if id not in ("r6", "r7")]
     window = Window.tuples(1_000, slide=500)
-    engine = Engine(SCHEMA, first, id="id", window=window)
+    engine = Engine(SCHEMA, first, id="id", window=window, repair="class", accept_after=None, remember=None)
     distributed = DistributedEngine(
         SCHEMA, first, id="id", window=window, topology=PaperTopology(2, 3, coordination)
     )

@@ -7,13 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import sparkbleach
-from sparkbleach import ConfigError, Rule, RuleError, RuleUpdate, RuleWarning, SessionWarning, Window, clean
+from sparkbleach import (
+    ConfigError,
+    Limits,
+    Rule,
+    RuleError,
+    RuleUpdate,
+    RuleWarning,
+    SessionWarning,
+    Window,
+    clean,
+)
 from tests.support.queries import by_id, run_query
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples, write_files
 
@@ -21,10 +32,10 @@ from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine, tuples,
 @pytest.mark.parametrize(
     ("sizes", "files_per_batch", "partitions", "options"),
     [
-        ([2000], 1, 1, {}),
+        ([2000], 1, 1, {"repair": "class"}),
         ([700, 1, 999, 300], 1, 2, {"repair": "vote"}),
-        ([100] * 20, 3, 3, {"windowing": "basic"}),
-        ([5, 1995], 2, 4, {"window": None}),
+        ([100] * 20, 3, 3, {"windowing": "basic", "look_ahead": 1}),
+        ([5, 1995], 2, 4, {"window": None, "repair": "class"}),
     ],
 )
 def test_a_stream_is_cleaned_as_by_the_engine(
@@ -44,16 +55,65 @@ def test_a_stream_is_cleaned_as_by_the_engine(
     assert by_id(run_query(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table, **given)
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize(("partitions", "options"), [(1, {"repair": "class"}), (3, {"look_ahead": 1})])
 def test_a_static_dataframe_is_cleaned_as_by_the_engine(
-    tmp_path: Path, spark: SparkSession, partitions: int
+    tmp_path: Path, spark: SparkSession, partitions: int, options: dict[str, Any]
 ) -> None:
     """A static DataFrame gives the same, for a back-fill."""
     table = tuples(1000, seed=7)
     write_files(table, tmp_path / "in", [400, 600])
     df = spark.read.schema(DDL).parquet(str(tmp_path / "in")).repartition(partitions)
-    cleaned = clean(df, RULES, id="id", order_by="id", window=WINDOW)
-    assert by_id(cleaned.collect()) == cleaned_by_engine(table)
+    cleaned = clean(df, RULES, id="id", order_by="id", window=WINDOW, **options)
+    assert by_id(cleaned.collect()) == cleaned_by_engine(table, **options)
+
+
+@pytest.mark.parametrize("look_ahead", [1000, 1])
+def test_decisions_wait_for_tuples_of_their_micro_batch_only(
+    tmp_path: Path, spark: SparkSession, stream: Callable[..., DataFrame], look_ahead: int
+) -> None:
+    """The most probable readings are those of an engine that is given each micro-batch, also after a restart.
+
+    A static DataFrame in one partition is a single batch.
+    """
+    sizes = [1300, 100, 600]
+    table = tuples(2000, seed=8)
+    write_files(table.slice(0, 1400), tmp_path / "in", sizes[:2])
+    expected = cleaned_by_engine(table, batches=sizes, look_ahead=look_ahead)
+    rows: list[Any] = []
+    for more in (False, True):
+        if more:
+            write_files(table, tmp_path / "in", sizes)
+        cleaned = clean(
+            stream(tmp_path / "in").repartition(2),
+            RULES,
+            id="id",
+            order_by="id",
+            window=WINDOW,
+            look_ahead=look_ahead,
+            limits=Limits(cached_queries_max=1, snapshot_bytes=20_000),
+        )
+        run_query(cleaned, tmp_path / "checkpoint", rows)
+    assert by_id(rows) == expected
+    df = spark.read.schema(DDL).parquet(str(tmp_path / "in")).coalesce(1).sortWithinPartitions("id")
+    static = clean(df, RULES, id="id", window=WINDOW, look_ahead=look_ahead)
+    assert by_id(static.collect()) == cleaned_by_engine(table, look_ahead=look_ahead)
+    assert {repair["decided_by"] for repair in expected[1]} == {"probability", "constant"}
+
+
+def test_a_window_in_time(tmp_path: Path, stream: Callable[..., DataFrame]) -> None:
+    """A window in time goes on after a restart as if there had been none."""
+    table = tuples(900, seed=9).sort_by([("day", "ascending")])
+    table = table.set_column(0, "id", pa.array(range(900)))
+    window = Window.time("at", "2 days", "1 day")
+    sizes = [300, 300, 300]
+    rows: list[Any] = []
+    for n_files in (2, 3):
+        write_files(table.slice(0, 300 * n_files), tmp_path / "in", sizes[:n_files])
+        cleaned = clean(stream(tmp_path / "in"), RULES, id="id", order_by="id", window=window)
+        run_query(cleaned, tmp_path / "checkpoint", rows)
+    expected = cleaned_by_engine(table, batches=sizes, window=window)
+    assert by_id(rows) == expected
+    assert expected[1]
 
 
 def test_source_order_is_the_order_of_one_partition(tmp_path: Path, stream: Callable[..., DataFrame]) -> None:
@@ -61,7 +121,8 @@ def test_source_order_is_the_order_of_one_partition(tmp_path: Path, stream: Call
     table = tuples(1500, seed=3)
     write_files(table, tmp_path / "in", [500, 1000])
     cleaned = clean(stream(tmp_path / "in"), RULES, id="id", window=WINDOW)
-    assert by_id(run_query(cleaned, tmp_path / "checkpoint")) == cleaned_by_engine(table)
+    expected = cleaned_by_engine(table, batches=[500, 1000])
+    assert by_id(run_query(cleaned, tmp_path / "checkpoint")) == expected
 
 
 def test_order_by_takes_columns(
@@ -108,7 +169,7 @@ def test_rule_updates_take_effect_at_their_position(tmp_path: Path, stream: Call
     ]
     df = stream(tmp_path / "in")
     cleaned = clean(df, RULES, id="id", order_by="id", window=WINDOW, rule_updates=updates)
-    expected = cleaned_by_engine(table, updates)
+    expected = cleaned_by_engine(table, updates, [250, 250, 500])
     assert by_id(run_query(cleaned, tmp_path / "checkpoint")) == expected
     assert len({repair["version"] for repair in expected[1]}) > 3
 
@@ -137,12 +198,12 @@ def test_a_restart_goes_on_with_the_state(tmp_path: Path, stream: Callable[..., 
         {"at": 500, "op": "delete", "id": "price_at"},
         {"at": 500, "op": "add", "rule": changed[3]},
     ]
-    assert by_id(rows) == cleaned_by_engine(table, updates)
+    assert by_id(rows) == cleaned_by_engine(table, updates, [200, 300, 400, 300])
 
     write_files(tuples(1300, seed=4), tmp_path / "in", [200, 300, 400, 300, 100])
     with pytest.raises(StreamingQueryException, match="made with 400 tuples sliding by 100, not with 300"):
         go_on(changed, window=Window.tuples(300, slide=100))
-    with pytest.raises(StreamingQueryException, match="repair: the checkpoint was made with 'class'"):
+    with pytest.raises(StreamingQueryException, match="repair: the checkpoint was made with 'bayes'"):
         go_on(changed, repair="vote")
     with pytest.raises(
         StreamingQueryException, match="accept_after: the checkpoint was made with 10, not wi"
@@ -163,7 +224,7 @@ def test_ids_are_trusted(spark: SparkSession) -> None:
     """A repeated id is passed on, never merged or dropped; nor is a row without one."""
     rows = [(1, "z", "Paris"), (1, "z", "Paris"), (1, "z", "Lyon"), (None, "z", "Rome"), (1, None, None)]
     df = spark.createDataFrame(rows, "id long, zip string, city string").coalesce(1)
-    cleaned = clean(df, ["r: zip -> city"], id="id").collect()
+    cleaned = clean(df, ["r: zip -> city"], id="id", repair="class").collect()
     assert [tuple(row)[:3] for row in cleaned] == [
         (1, "z", "Paris"),
         (1, "z", "Paris"),
@@ -177,7 +238,7 @@ def test_rows_without_id_are_quarantined(spark: SparkSession) -> None:
     """With quarantine, a row without an id is not cleaned, keeps its position, and says why."""
     rows = [(1, "z", "Paris"), (None, "z", "Lyon"), (2, "z", "Paris"), (3, "z", "Rome")]
     df = spark.createDataFrame(rows, "id long, zip string, city string").coalesce(1)
-    cleaned = clean(df, ["r: zip -> city"], id="id", quarantine=True).collect()
+    cleaned = clean(df, ["r: zip -> city"], id="id", quarantine=True, repair="class").collect()
     by_id = {row.id: row for row in cleaned}
     assert len(cleaned) == 4
     assert by_id[None]._quarantine == "id: the id is null"
@@ -195,7 +256,8 @@ def test_no_rule_sees_a_quarantined_row(tmp_path: Path, spark: SparkSession) -> 
         str(tmp_path / "in")
     )
     df = spark.readStream.schema("id long, zip string, city string").parquet(str(tmp_path / "in"))
-    cleaned = clean(df, rules, id="id", order_by=["zip", "city", "id"], quarantine=True)
+    order = ["zip", "city", "id"]
+    cleaned = clean(df, rules, id="id", order_by=order, quarantine=True, repair="class")
     found = run_query(cleaned, tmp_path / "checkpoint")
     assert sorted((row.id, row.city) for row in found if row.id) == [(1, "Paris"), (2, "Lyon"), (3, "Lyon")]
     assert sum(row._quarantine is not None for row in found) == 2

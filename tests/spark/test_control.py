@@ -88,7 +88,7 @@ def test_rules_change_while_the_stream_runs(make: Callable[[], ControlledStream]
         {"at": restart.position, "op": "add", "rule": changed[3]},
     ]
     assert [update["op"] for update in updates[:5]] == ["delete", "add", "add", "delete", "promote"]
-    rows, audit = cleaned_by_engine(TABLE, updates)
+    rows, audit = cleaned_by_engine(TABLE, updates, repair="class")
     assert same_times(stream.rows()) == same_times(rows)
     assert stream.audit() == audit
     assert {row["applied"] for row in audit} == {True, False}

@@ -87,7 +87,7 @@ def test_lanes_give_what_the_engine_gives(
         {"at": 601, "op": "delete", "id": "zip_rate"},
         {"at": 601, "op": "add", "rule": {"id": "zip_rate", "lhs": ["client"], "rhs": "rate"}},
     ]
-    given = {"window": WINDOW, **options}
+    given = {"window": WINDOW, "repair": "class", **options}
     collected: list[Any] = []
     reports = []
     for lanes in (n_lanes, 1):
@@ -127,12 +127,12 @@ def test_a_static_dataframe_in_lanes(tmp_path: Path, spark: SparkSession) -> Non
     )
     rows = cleaned.collect()
     assert [row._quarantine for row in rows if row.id is None] == ["id: the id is null"]
-    expected, audit = cleaned_by_engine(table.take(np.arange(699, -1, -1)))
+    expected, audit = cleaned_by_engine(table.take(np.arange(699, -1, -1)), repair="class")
     found, found_audit = by_id([row for row in rows if row.id is not None])
     assert found == [{**row, "_quarantine": None} for row in expected[::-1]]
     assert found_audit == audit
     in_order = clean(df, RULES, id="id", order_by="id", window=WINDOW, lanes=2)
-    assert by_id(in_order.collect()) == cleaned_by_engine(table)
+    assert by_id(in_order.collect()) == cleaned_by_engine(table, repair="class")
 
 
 @pytest.mark.filterwarnings("ignore:session. spark.sql.shuffle.partitions is 2, so that 3 lanes")
@@ -167,7 +167,7 @@ def test_lanes_go_on_after_a_restart(tmp_path: Path, stream: Callable[[], DataFr
         {"at": 300, "op": "add", "rule": "client_at: client -> at"},
         *({"at": 300, "op": "add", "rule": rule} for rule in RULES[:2]),
     ]
-    expected, audit = cleaned_by_engine(table, updates, rules=rules)
+    expected, audit = cleaned_by_engine(table, updates, rules=rules, repair="class")
     found, found_audit = by_id(rows)
     assert found == expected
     assert found_audit == audit
@@ -217,7 +217,7 @@ def test_rules_change_in_all_lanes(
     ]
     assert "'at' is split over lanes by its rule 'price_at'" in str(outcomes[2].reason)
     updates = [{**(one.update or {}), "at": one.position} for one in outcomes if one.kind == "applied"]
-    expected, audit = cleaned_by_engine(table, updates, rules=RULES[2:5])
+    expected, audit = cleaned_by_engine(table, updates, rules=RULES[2:5], repair="class")
     found, found_audit = by_id([row for row in rows if not row._control])
     assert found == [{**row, "_control": None} for row in expected]
     assert found_audit == audit

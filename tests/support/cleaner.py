@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sparkbleach import SPARK_SETTINGS, Limits, PaperTopology, Writer, clean, open_log, read_control
-from tests.support.streams import DDL, RULES, WINDOW
+from tests.support.streams import DDL, FILES_PER_BATCH, RULES, WINDOW
 
 
 def new_session(settings: Mapping[str, str]) -> SparkSession:
@@ -51,7 +51,9 @@ def start(
         options["topology"] = PaperTopology(**paper)
         n_tasks = paper.get("repair_workers", 1)
     spark.conf.set("spark.sql.shuffle.partitions", n_tasks)
-    source = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 2).parquet(str(here / "in"))
+    source = (
+        spark.readStream.schema(DDL).option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(here / "in"))
+    )
     log = open_log(str(here / "rules"))
     cleaned = clean(
         source,

@@ -17,7 +17,7 @@ from sparkbleach import RuleUpdate, open_log
 from sparkbleach.rules.rule import as_rule
 from sparkbleach.testing import crash_at
 from tests.support.processes import kill_tree, unmeasured_environment
-from tests.support.streams import RULES, cleaned_by_engine, tuples, write_files
+from tests.support.streams import FILES_PER_BATCH, RULES, cleaned_by_engine, tuples, write_files
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -33,6 +33,7 @@ class CrashRun:
         self.directory = directory
         #: more options of `clean`
         self.options = options
+        self.n_files = n_files
         self.table = tuples(n_files * FILE_TUPLES, seed)
         write_files(self.table, directory / "in", [FILE_TUPLES] * n_files)
         self.marks = 0
@@ -96,7 +97,13 @@ class CrashRun:
             record.number for record in self.rule_log.published()
         ]
         updates = [{**(outcome.update or {}), "at": outcome.position} for outcome in outcomes]
-        rows, audit = cleaned_by_engine(self.table, updates)
+        counting: dict[str, Any] = (
+            {"repair": "class"} if "lanes" in self.options or "paper" in self.options else {}
+        )
+        if "paper" in self.options:
+            counting |= {"accept_after": None, "remember": None}
+        batches = [FILES_PER_BATCH * FILE_TUPLES] * (self.n_files // FILES_PER_BATCH)
+        rows, audit = cleaned_by_engine(self.table, updates, batches, **counting)
         written = sorted(read(self.directory / "out"), key=lambda row: row["id"])
         for row in written:
             row["at"] = row["at"] and row["at"].replace(tzinfo=row["at"].tzinfo or dt.UTC)

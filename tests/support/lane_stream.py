@@ -52,6 +52,9 @@ class LaneStream:
         self.columns = (*case.types, "n", "_order_0") if by_order else (*case.types, "n")
         schema = case.schema
         window = Window(*case.window) if case.window else None
+        more: dict[str, Any] = {}
+        if case.repair == "bayes" and not by_order:
+            more["look_ahead"] = 1  # elsewhere no decision waits for the next blob, and the engine has none
         self.plan = Plan(
             schema=schema,
             id="n",
@@ -59,7 +62,7 @@ class LaneStream:
             updates=(),
             order_by=("_order_0",) if by_order else (),
             cells=(),
-            options=Options(window=window, windowing=case.windowing, repair=case.repair),
+            options=Options(window=window, windowing=case.windowing, repair=case.repair, **more),
             audit=True,
             quarantine=False,
             control=live,

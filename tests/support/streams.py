@@ -41,6 +41,8 @@ RULES: list[Any] = [
     {"id": "shut", "lhs": ["city"], "rhs": "open", "tableau": [["city 1", False], ["_", "_"]]},
 ]
 WINDOW = Window.tuples(400, slide=100)
+#: in a micro-batch of the program that is killed
+FILES_PER_BATCH = 2
 
 
 def tuples(n: int, seed: int) -> pa.Table:
@@ -84,13 +86,15 @@ def write_files(table: pa.Table, directory: Path, sizes: Sequence[int]) -> None:
 
 
 def cleaned_by_engine(
-    table: pa.Table, updates: Sequence[dict[str, Any]] = (), **options: Any
+    table: pa.Table, updates: Sequence[dict[str, Any]] = (), batches: Sequence[int] = (), **options: Any
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows and the audit rows that the engine gives for a stream."""
+    """Return the rows and the audit rows that the engine gives for a stream, in batches of these sizes."""
     engine = Engine(table.schema, **{"rules": RULES, "id": "id", "window": WINDOW, **options})
     rows: list[dict[str, Any]] = []
     audit: list[dict[str, Any]] = []
-    for begin, end in _cut(table.num_rows, [update["at"] for update in updates]):
+    for begin, end in _cut(
+        table.num_rows, [*(update["at"] for update in updates), *itertools.accumulate(batches)]
+    ):
         for update in updates:
             if update["at"] == begin:
                 engine.apply(RuleUpdate.from_dict(update))

@@ -17,6 +17,7 @@ from ..config import (
     TEXT_OF_NONE,
     OptionValues,
     Window,
+    microseconds,
     read_option,
 )
 from ..errors import ConfigError
@@ -142,20 +143,25 @@ class Cleaning:
 
     panel: ClassVar = "Cleaning"
     window: Annotated[
-        int | None,
+        str | None,
         Option(
-            help="How many tuples the window holds: older ones no longer count in repairs.",
-            metavar="N",
+            help="How many tuples the window holds, or how long it is, such as '1 hour': "
+            "older tuples no longer count in repairs.",
+            metavar="N|DURATION",
             show_default=f"{DEFAULT_WINDOW.size}",
         ),
     ] = None
     slide: Annotated[
-        int | None,
+        str | None,
         Option(
-            help="By how many tuples the window moves.",
-            metavar="N",
+            help="By how many tuples the window moves, or by how much time, such as '10 minutes'.",
+            metavar="N|DURATION",
             show_default=f"{DEFAULT_WINDOW.slide}, or half the window",
         ),
+    ] = None
+    window_column: Annotated[
+        str | None,
+        Option(help="The column with the time of each tuple, for a window in time.", metavar="COL"),
     ] = None
     no_window: Annotated[bool, Option("--no-window", help="Keep everything forever: memory grows.")] = False
     windowing: Annotated[
@@ -169,8 +175,9 @@ class Cleaning:
     remember: Annotated[
         str | None,
         Option(
-            help="For how many tuples Bleach windowing keeps a count; a multiple of the slide, or forever.",
-            metavar="N|forever",
+            help="For how many tuples, or how long, Bleach windowing keeps a count: a multiple of the slide, "
+            "or forever.",
+            metavar="N|DURATION|forever",
             show_default=DEFAULT_REMEMBER,
         ),
     ] = None
@@ -187,9 +194,8 @@ class Cleaning:
         Literal["bayes", "class", "vote"] | None,
         Option(
             help="bayes: take the most probable reading of each tuple; class: the most frequent value of all "
-            "connected groups; vote: of the tuple's own groups, which is better where left-hand sides may be "
-            "wrong.",
-            show_default=DEFAULT_REPAIR,
+            "connected groups; vote: of the tuple's own groups.",
+            show_default=f"{DEFAULT_REPAIR}; with several lanes, or the paper's topology: class",
         ),
     ] = None
     look_ahead: Annotated[
@@ -250,7 +256,7 @@ class Cleaning:
         }
         for name in TEXT_OF_NONE.keys() & given.keys():
             given[name] = read_option(name, _number_or_text(given[name]))
-        if self.no_window or self.window is not None or self.slide is not None:
+        if self.no_window or any(one is not None for one in (self.window, self.slide, self.window_column)):
             given["window"] = self._window()
         return cast(OptionValues, {**of_file, **given})
 
@@ -260,16 +266,46 @@ class Cleaning:
 
     def _window(self) -> Window | None:
         if self.no_window:
-            if self.window is not None or self.slide is not None:
-                raise ConfigError("window: --no-window does not go with --window and --slide; leave one out")
+            for option, value in (
+                ("--window", self.window),
+                ("--slide", self.slide),
+                ("--window-column", self.window_column),
+            ):
+                if value is not None:
+                    raise ConfigError(f"window: --no-window does not go with {option}; leave one out")
             return None
-        size = DEFAULT_WINDOW.size if self.window is None else self.window
+        if self.window_column is not None:
+            return self._time_window(self.window_column)
+        size, slide = (
+            None if text is None else _tuples(option, text)
+            for option, text in (("window", self.window), ("slide", self.slide))
+        )
+        if size is None:
+            size = DEFAULT_WINDOW.size
         half = size // 2 if size % 2 == 0 else size
-        return Window.tuples(size, half if self.slide is None else self.slide)
+        return Window.tuples(size, half if slide is None else slide)
+
+    def _time_window(self, column: str) -> Window:
+        if self.window is None:
+            raise ConfigError("window: --window-column needs a duration; give one, such as --window '1 hour'")
+        size = microseconds("window", self.window)
+        half = size // 2 if size % 2 == 0 else size
+        return Window(size, half if self.slide is None else microseconds("slide", self.slide), column)
+
+
+def _tuples(option: str, text: str) -> int:
+    """Return a number of tuples."""
+    number = _number_or_text(text)
+    if isinstance(number, str):
+        raise ConfigError(
+            f"{option}: {text!r} is not a number of tuples; a duration needs --window-column, "
+            "the column with the times"
+        )
+    return number
 
 
 def _number_or_text(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
+    return int(text) if text.strip().isdecimal() else text
 
 
 def refuse(why: str, **given: object) -> None:

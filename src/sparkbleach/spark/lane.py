@@ -47,7 +47,8 @@ class EngineReplica:
 
     def replay(self, delta: Delta) -> None:
         """Process the delta of an earlier micro-batch again."""
-        events = Events(self.engine, map(event_from_dict, delta.header["events"]))
+        scheduled = map(event_from_dict, delta.header["events"])
+        events = Events(self.engine, scheduled, refused_at=delta.header["refused_at"])
         events.apply_due()  # also those of a micro-batch without tuples
         replay_blobs(self.engine, delta.blobs, tuple(delta.header["order_by"]), events, self.limits)
 
@@ -135,7 +136,8 @@ class MicroBatch:
         head.position = engine.position
         head.options = remembered_options(plan)
         events = [event_to_dict(event) for event in self._events.applied]
-        delta = Delta({"order_by": list(plan.order_by), "events": events}, self._cells)
+        header = {"order_by": list(plan.order_by), "events": events, "refused_at": self._events.refused_at}
+        delta = Delta(header, self._cells)
         commit(self._store, head, self._cached, delta, plan.limits)
         self._committed = True
         outcomes = self._events.outcomes
@@ -222,9 +224,8 @@ def _lane_row(plan: Plan, lane: int, number: int, blob: IngressRow, repairs: pa.
 @cache
 def _prepare_for_updates(repair: str) -> None:
     """Compile or load all that rule updates need, so that the first one does not interrupt the stream."""
-    engine = Engine(
-        pa.schema([(name, pa.int64()) for name in ("a", "b", "c")]), ["ac: a -> c"], repair=repair
-    )
+    schema = pa.schema([(name, pa.int64()) for name in ("a", "b", "c")])
+    engine = Engine(schema, ["ac: a -> c"], repair=repair)
     some = pa.RecordBatch.from_pydict({name: [1, 1] for name in ("a", "b", "c")}, engine.schema)
     engine.process(some)
     engine.add_rule("bc: b -> c")

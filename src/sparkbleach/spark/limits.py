@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a cleaning does at once. No limit changes a result.
+    """How much a cleaning does at once.
+
+    No limit changes a result, with one exception: with `repair: bayes` and a `look_ahead` of more than one
+    tuple, no decision waits for tuples of the next blob; only micro-batches with `order_by` are put together.
 
     Attributes:
         blob_rows_max: The ingress ends a blob with this many rows. Larger blobs compress better; with several

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any
 
 from ..control.record import ControlRecord
@@ -41,7 +42,8 @@ def check_options(made: Mapping[str, Any], given: Mapping[str, Any], checkpoint:
     The directory of the checkpoint is named in the error, if it is known here.
     """
     place = f"the checkpoint {checkpoint}".rstrip()
-    for option in dict.fromkeys([*made, *given]):
+    # The first two decide what the defaults of others are.
+    for option in dict.fromkeys(["topology", "lanes", *made, *given]):
         if option in _CHANGEABLE or made.get(option) == given.get(option):
             continue
         before, now = (_describe(option, options.get(option)) for options in (made, given))
@@ -127,4 +129,10 @@ def _describe(option: str, value: Any) -> str:
     """Return the value of an option as an error names it."""
     if value is None:
         return f"no {option}"
-    return f"{value[0]} tuples sliding by {value[1]}" if isinstance(value, list) else repr(value)
+    if not isinstance(value, list):
+        return repr(value)
+    size, slide, *column = value
+    if column:
+        size, slide = (timedelta(microseconds=length) for length in (size, slide))
+        return f"a window of {size} by {column[0]}, sliding by {slide}"
+    return f"{size} tuples sliding by {slide}"

@@ -2,7 +2,8 @@
 
 Events come from three places: a restart with other rules or columns, control records that are read with a
 micro-batch, and rule updates that are scheduled for a position. The applied ones are part of the delta of
-their micro-batch, so that a lane that is rebuilt applies the same events at the same positions.
+their micro-batch, so that a lane that is rebuilt applies the same events at the same positions. It also cuts
+the tuples where a scheduled update was refused: what `repair: bayes` decides depends on where tuples are cut.
 """
 
 from __future__ import annotations
@@ -98,9 +99,16 @@ class Events:
     """The events of a micro-batch. Outcomes are collected if a plan is given that asks for control."""
 
     def __init__(
-        self, target: AcceptsRules, scheduled: Iterable[Event] = (), plan: Plan | None = None
+        self,
+        target: AcceptsRules,
+        scheduled: Iterable[Event] = (),
+        plan: Plan | None = None,
+        refused_at: Iterable[int] = (),
     ) -> None:
         self._target = target
+        #: where tuples were cut for updates that were then refused, when these events were applied first
+        self._refused_before = sorted(refused_at)
+        self.refused_at: list[int] = []  #: the same, now
         #: by position; those before the position of the target are over
         self._scheduled = [event for event in scheduled if _position(event) >= target.position]
         self._plan = plan if plan and plan.control else None
@@ -117,13 +125,16 @@ class Events:
         """
         while self._target.position < end:
             self.apply_due()
-            yield min(_position(self._scheduled[0]), end) if self._scheduled else end
+            coming = [at for at in self._refused_before if at > self._target.position]
+            yield min([end, *coming[:1], *map(_position, self._scheduled[:1])])
 
     def apply_due(self) -> None:
         """Apply the events that are scheduled for the position of the target."""
         while self._scheduled and _position(self._scheduled[0]) <= self._target.position:
             event = self._scheduled.pop(0)
             reason = self.apply(event)
+            if reason:
+                self.refused_at.append(self._target.position)
             if isinstance(event, RuleUpdate):
                 self._add_outcome("refused" if reason else "applied", update=event, reason=reason)
 

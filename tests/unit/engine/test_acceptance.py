@@ -82,7 +82,7 @@ class TestIntersectingRules:
 
     def test_removed_at_once(self) -> None:
         """Without a window the retired group is gone: q is in a subgraph of its own group."""
-        engine = Engine(SCHEMA, ["a -> b", "z -> b"], accept_after=2, window=None)
+        engine = Engine(SCHEMA, ["a -> b", "z -> b"], accept_after=2, window=None, repair="class")
         cleaned, audit = run(engine, *self.TUPLES)
         assert cleaned == "xxxyy"
         assert candidates(audit[-1]) == [("y", 3), ("q", 1)]
@@ -93,7 +93,9 @@ class TestIntersectingRules:
 
     def test_removed_at_the_next_slide(self) -> None:
         """With a window it links and counts until the window slides, and then no more."""
-        engine = Engine(SCHEMA, ["a -> b", "z -> b"], accept_after=2, window=Window.tuples(12, slide=6))
+        engine = Engine(
+            SCHEMA, ["a -> b", "z -> b"], accept_after=2, window=Window.tuples(12, slide=6), repair="class"
+        )
         cleaned, audit = run(engine, *self.TUPLES)
         assert cleaned == "xxxyy"
         assert candidates(audit[-1]) == [("y", 3), ("x", 2), ("q", 1)]
@@ -117,14 +119,14 @@ def test_text() -> None:
 
 def test_ten_is_the_default() -> None:
     """The tenth confirmation is accepted, if the old value was seen ten times."""
-    engine = Engine(SCHEMA, ["a -> b"])
+    engine = Engine(SCHEMA, ["a -> b"], repair="class")
     cleaned, _ = run(engine, *((1, None, value) for value in 20 * "x" + 11 * "y"))
     assert cleaned == 29 * "x" + "yy"
 
 
 def test_never() -> None:
     """With None counts alone decide."""
-    engine = Engine(SCHEMA, ["a -> b"], accept_after=None)
+    engine = Engine(SCHEMA, ["a -> b"], accept_after=None, repair="class")
     cleaned, _ = run(engine, *((1, None, value) for value in 20 * "x" + 19 * "y"))
     assert cleaned == 39 * "x"
     assert engine.take_accepted() == []

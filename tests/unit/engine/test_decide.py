@@ -125,8 +125,14 @@ class TestDecide:
     def test_constant_conditions(self) -> None:
         """A condition that reads no column is evaluated, too."""
         batch = stream().select(["a", "v"])
-        always, never = (Engine(SCHEMA, [Rule("r", "a", "v", when=when)]) for when in ("1 = 1", "1 = 2"))
-        assert as_tuples(always.decide(batch)) == as_tuples(Engine(SCHEMA, ["r: a -> v"]).decide(batch)) != []
+        always, never = (
+            Engine(SCHEMA, [Rule("r", "a", "v", when=when)], repair="class") for when in ("1 = 1", "1 = 2")
+        )
+        assert (
+            as_tuples(always.decide(batch))
+            == as_tuples(Engine(SCHEMA, ["r: a -> v"], repair="class").decide(batch))
+            != []
+        )
         assert never.decide(batch) == []
 
     @pytest.mark.parametrize("missing", READ)
@@ -232,7 +238,7 @@ class TestAdoptSchema:
 
     def test_audit_in_the_new_order(self) -> None:
         """Audit rows of a tuple are in the order of the new schema."""
-        engine = engine_of()
+        engine = engine_of(repair="class")
         engine.adopt_schema(stream().select(READ[::-1]).schema)
         _, audit = engine.process(stream().select(READ[::-1]))
         rows = audit.select(["position", "attribute"]).to_pylist()
@@ -356,7 +362,7 @@ class TestThreads:
 
     def test_a_fault_before_the_state(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """When one attribute cannot be prepared, all others are as they were, too, and the engine goes on."""
-        engine = engine_of(threads=2)
+        engine = engine_of(threads=2, repair="class")
         engine.decide(stream())
         before = engine.snapshot()
 

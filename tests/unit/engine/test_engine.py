@@ -146,7 +146,7 @@ class TestRuleUpdates:
 
     def test_version(self) -> None:
         """The version begins with 1, grows by one with each update, and is in the audit."""
-        engine = started()
+        engine = started(repair="class")
         assert engine.version == 1
         engine.delete_rule("kw")
         assert engine.version == 2
@@ -174,7 +174,7 @@ class TestRuleUpdates:
 
     def test_all_rules_can_go(self) -> None:
         """Without rules tuples pass as they are, and there is no state."""
-        engine = started()
+        engine = started(repair="class")
         engine.delete_rule("kv")
         engine.delete_rule("kw")
         assert engine.rules == ()
@@ -230,7 +230,7 @@ class TestRuleUpdates:
 
     def test_conditions(self) -> None:
         """A rule is for the tuples its condition is TRUE for, as they arrived: not for FALSE or NULL."""
-        engine = Engine(SCHEMA, ["k -> v WHERE w = 'yes'"], window=None)
+        engine = Engine(SCHEMA, ["k -> v WHERE w = 'yes'"], window=None, repair="class")
         tuples = [("", 1, "x", "yes"), ("", 1, "y", "no"), ("", 1, "y", None), ("", 1, "x", "yes")]
         clean, audit = engine.process(batch([*tuples, ("", 1, "y", "yes")]))
         assert clean.column("v").to_pylist() == ["x", "y", "y", "x", "x"]
@@ -256,7 +256,10 @@ class TestShadowRules:
     def test_results_are_as_if_it_did_not_exist(self) -> None:
         """Cells and audit rows are those of an engine without it, but for the rows that were not applied."""
         shadow = {"id": "wv", "lhs": ["w"], "rhs": "v", "mode": "shadow"}
-        engine, other = Engine(SCHEMA, [*RULES, shadow]), Engine(SCHEMA, RULES)
+        engine, other = (
+            Engine(SCHEMA, [*RULES, shadow], repair="class"),
+            Engine(SCHEMA, RULES, repair="class"),
+        )
         tuples = batch([(str(i), i % 3, "xxy"[i % 3], "pq"[i % 2]) for i in range(30)])
         clean, audit = engine.process(tuples)
         expected, expected_audit = other.process(tuples)
@@ -269,7 +272,7 @@ class TestShadowRules:
 
     def test_promotion(self) -> None:
         """A promoted rule repairs at once, from what it saw before, and counts its repairs from 0."""
-        engine = Engine(SCHEMA, [{"id": "kv", "lhs": ["k"], "rhs": "v", "mode": "shadow"}])
+        engine = Engine(SCHEMA, [{"id": "kv", "lhs": ["k"], "rhs": "v", "mode": "shadow"}], repair="class")
         engine.process(batch([("a", 1, "x", None), ("b", 1, "x", None), ("c", 1, "y", None)]))
         assert (engine.violations, engine.repairs) == ({"kv": 1}, {"kv": 1})
         engine.promote_rule("kv")
@@ -301,7 +304,7 @@ class TestAudit:
 
     def test_columns(self) -> None:
         """The columns are the documented ones in their order, also when there are no rows."""
-        engine = started()
+        engine = started(repair="class")
         assert engine.audit_schema.names == AUDIT_COLUMNS
         for more in (batch([]), batch([("e", 1, "new", "new")])):
             _, audit = engine.process(more)
@@ -309,7 +312,7 @@ class TestAudit:
 
     def test_rows_by_position_then_attribute(self) -> None:
         """Rows are in the order of the tuples, then of the schema, not of the rules."""
-        engine = Engine(SCHEMA, RULES[::-1])
+        engine = Engine(SCHEMA, RULES[::-1], repair="class")
         engine.process(batch([("", k, "x", "p") for k in (1, 2, 1, 2)]))
         _, audit = engine.process(batch([("", 1, "x", "q"), ("", 2, "y", "q"), ("", 1, "y", "p")]))
         assert audit.select(["position", "attribute"]).to_pylist() == [
@@ -321,7 +324,7 @@ class TestAudit:
 
     def test_position_is_the_id_by_default(self) -> None:
         """Without an id attribute the audit's id is the position in the stream."""
-        engine = started()
+        engine = started(repair="class")
         _, audit = engine.process(batch([("e", 2, "z", "p"), ("f", 1, "new", "new")]))
         assert audit.schema.field("id").type == pa.int64()
         assert audit.column("id").to_pylist() == [5, 5]
@@ -334,7 +337,7 @@ class TestAudit:
         numbers = [f"{i:03}" for i in range(6)]
         ids = pa.array(numbers).cast(type) if not pa.types.is_integer(type) else pa.array(range(6), type)
         schema = pa.schema([("id", type), ("k", pa.int64()), ("v", pa.string())])
-        engine = Engine(schema, ["k -> v"], id="id")
+        engine = Engine(schema, ["k -> v"], id="id", repair="class")
         stream = pa.RecordBatch.from_arrays(
             [ids, pa.array([1] * 6), pa.array(["x", "x", "y", "x", "x", "z"])], schema=schema
         )
@@ -356,7 +359,7 @@ class TestAudit:
         """A tuple names just those rules of its attribute whose groups it contradicts, earlier ones first."""
         keys = [f"k{n}" for n in range(n_rules)]
         schema = pa.schema([*((key, pa.int64()) for key in keys), ("v", pa.string())])
-        engine = Engine(schema, [f"r{n}: {key} -> v" for n, key in enumerate(keys)])
+        engine = Engine(schema, [f"r{n}: {key} -> v" for n, key in enumerate(keys)], repair="class")
         usual = [(*[0] * n_rules, "x")] * 3
         every_third = (*(n % 3 for n in range(n_rules)), "y")
         all_of_them = (*[0] * n_rules, "z")
@@ -387,14 +390,14 @@ class TestBatches:
         rules = [Rule("r", "k", "v", nulls="fill"), Rule("s", ["k", "v"], "w", when="k > 1")]
         whole = batch(tuples)
         padded = pa.Table.from_batches([batch(tuples[:7]), whole, whole]).combine_chunks()
-        expected = Engine(SCHEMA, rules).process(whole)
+        expected = Engine(SCHEMA, rules, look_ahead=1).process(whole)
 
         (sliced,) = padded.slice(7, 300).to_batches()
         assert sliced.column(2).offset == 7
-        got = Engine(SCHEMA, rules).process(sliced)
+        got = Engine(SCHEMA, rules, look_ahead=1).process(sliced)
         assert [part.to_pylist() for part in got] == [part.to_pylist() for part in expected]
 
-        engine = Engine(SCHEMA, rules)
+        engine = Engine(SCHEMA, rules, look_ahead=1)
         chunked = pa.Table.from_batches([whole.slice(0, 100), whole.slice(100, 1), whole.slice(101)])
         parts = [engine.process(chunk) for chunk in chunked.to_batches(max_chunksize=90)]
         assert len(parts) > 3
@@ -424,7 +427,7 @@ class TestBatches:
             pa.array([None, 5] * (n // 2), pa.int8()),
         ]
         stream = pa.RecordBatch.from_arrays(columns, schema=schema)
-        engine = Engine(schema, ["k -> v"], window=Window(100, 50))
+        engine = Engine(schema, ["k -> v"], window=Window(100, 50), repair="class")
         clean, audit = engine.process(stream)
         assert clean.num_rows == n
         assert clean.schema.equals(schema, check_metadata=True)
@@ -642,8 +645,8 @@ def test_values_of_all_lengths() -> None:
 def test_two_engines_share_nothing() -> None:
     """Engines that take turns give what each would give alone."""
     stream = stream_of(8, 2_000, 80)
-    alone = run(Engine(stream.schema, STREAM_RULES, window=Window(300, 100)), stream, [])
-    engines = [Engine(stream.schema, STREAM_RULES, window=Window(300, 100)) for _ in range(2)]
+    alone = run(Engine(stream.schema, STREAM_RULES, window=Window(300, 100), look_ahead=1), stream, [])
+    engines = [Engine(stream.schema, STREAM_RULES, window=Window(300, 100), look_ahead=1) for _ in range(2)]
     parts: list[list[Any]] = [[], []]
     for start in range(0, 2_000, 250):
         for engine, out in zip(engines, parts, strict=True):

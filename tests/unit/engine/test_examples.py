@@ -58,8 +58,8 @@ class TestWorkedExampleOne:
 
     def test_reasons(self) -> None:
         """For the fifth tuple basic windowing sees b c c; Bleach has counted three b and two c."""
-        basic = Engine(KEY_VALUE, ["k -> v"], window=Window(4, 2), windowing="basic")
-        bleach = Engine(KEY_VALUE, ["k -> v"], window=Window(4, 2), windowing="bleach")
+        basic = Engine(KEY_VALUE, ["k -> v"], window=Window(4, 2), windowing="basic", repair="class")
+        bleach = Engine(KEY_VALUE, ["k -> v"], window=Window(4, 2), windowing="bleach", repair="class")
         tuples = [(1, value) for value in "bbbcc"]
         _, basic_audit = run(basic, tuples)
         _, bleach_audit = run(bleach, tuples)
@@ -75,7 +75,7 @@ class TestWorkedExampleTwo:
 
     def test_hinge_ties_both_groups(self) -> None:
         """The third tuple becomes Paris; so does the fifth, by way of the other rule's group."""
-        engine = Engine(CITY, CITY_RULES, window=None)
+        engine = Engine(CITY, CITY_RULES, window=None, repair="class")
         clean, audit = run(engine, CITY_TUPLES)
         assert clean == [
             (1, "z", "Paris"),
@@ -101,7 +101,7 @@ class TestWorkedExampleTwo:
 
     def test_without_the_hinge_a_tie_keeps_the_value(self) -> None:
         """With zip -> city deleted before the fifth tuple, Paris 1 and Lyon 1 tie, and Lyon stays."""
-        engine = Engine(CITY, CITY_RULES, window=None)
+        engine = Engine(CITY, CITY_RULES, window=None, repair="class")
         run(engine, CITY_TUPLES[:4])
         engine.delete_rule("zip_city")
         clean, audit = run(engine, CITY_TUPLES[4:])
@@ -111,7 +111,7 @@ class TestWorkedExampleTwo:
 
     def test_candidates_after_the_deletion(self) -> None:
         """What the tie was made of shows in the next repair: Paris 1, Lyon 1 and the new value."""
-        engine = Engine(CITY, CITY_RULES, window=None)
+        engine = Engine(CITY, CITY_RULES, window=None, repair="class")
         run(engine, CITY_TUPLES[:4])
         engine.delete_rule("zip_city")
         run(engine, CITY_TUPLES[4:])
@@ -145,7 +145,7 @@ class TestSplit:
     def engine(windowing: str) -> Engine:
         """Return an engine with a rule for each key."""
         rules = ["ra: a -> v", "rb: b -> v", "rc: c -> v"]
-        return Engine(THREE_KEYS, rules, window=None, windowing=windowing)
+        return Engine(THREE_KEYS, rules, window=None, windowing=windowing, repair="class")
 
     def test_three_groups_merge(self, windowing: str) -> None:
         """Each super cell counts once in the subgraph, hinges included."""
@@ -197,13 +197,13 @@ class TestNulls:
 
     def test_ignored_by_default(self) -> None:
         """A null RHS cell stays null, and so does one of a rule with `nulls: ignore`."""
-        engine = Engine(KEY_VALUE, ["k -> v"], window=None)
+        engine = Engine(KEY_VALUE, ["k -> v"], window=None, repair="class")
         assert cleaned(engine, [(1, "x"), (1, None)]) == ["x", None]
         assert engine.violations == {"k -> v": 0}
 
     def test_filled_from_one_group(self) -> None:
         """With `nulls: fill` a null violates a group that has a cell, and takes its best value."""
-        engine = Engine(KEY_VALUE, [Rule("r", "k", "v", nulls="fill")], window=None)
+        engine = Engine(KEY_VALUE, [Rule("r", "k", "v", nulls="fill")], window=None, repair="class")
         clean, audit = run(engine, [(1, None), (1, "x"), (1, None), (2, None)])
         assert [t[1] for t in clean] == [None, "x", "x", None]
         assert len(audit) == 1
@@ -217,7 +217,7 @@ class TestNulls:
 
     def test_nulls_are_never_counted(self) -> None:
         """However many nulls were filled with x, there is one x: a y ties with it and stays."""
-        engine = Engine(KEY_VALUE, [Rule("r", "k", "v", nulls="fill")], window=None)
+        engine = Engine(KEY_VALUE, [Rule("r", "k", "v", nulls="fill")], window=None, repair="class")
         tuples = [(1, "x"), *[(1, None)] * 5, (1, "y"), (1, "z")]
         clean, audit = run(engine, tuples)
         assert [t[1] for t in clean[-2:]] == ["y", "z"]
@@ -225,7 +225,7 @@ class TestNulls:
 
     def test_null_key(self) -> None:
         """A tuple with a null LHS cell is in no group, whatever `nulls` says."""
-        engine = Engine(KEY_VALUE, [Rule("r", "k", "v", nulls="fill")], window=None)
+        engine = Engine(KEY_VALUE, [Rule("r", "k", "v", nulls="fill")], window=None, repair="class")
         assert cleaned(engine, [(None, "x"), (None, "y"), (None, None)]) == ["x", "y", None]
 
     @pytest.mark.parametrize("repair", ["class", "vote"])
@@ -245,7 +245,7 @@ class TestNulls:
     def test_a_null_links_nothing(self) -> None:
         """A null in two groups is no super cell: the next tuple of one group sees that group only."""
         rules = [Rule("ra", "a", "v", nulls="fill"), Rule("rb", "b", "v", nulls="fill")]
-        engine = Engine(TWO_KEYS, rules, window=None)
+        engine = Engine(TWO_KEYS, rules, window=None, repair="class")
         run(engine, [(1, None, "x"), (None, 2, "y"), (None, 2, "y"), (None, 2, "y"), (1, 2, None)])
         _, audit = run(engine, [(1, None, "x"), (1, None, "w")])
         assert [(row["groups"], candidates(row)) for row in audit] == [(1, [("x", 2), ("w", 1)])]
@@ -253,7 +253,7 @@ class TestNulls:
     def test_only_the_rules_that_fill(self) -> None:
         """A rule with `nulls: ignore` has no say on a null cell, beside one that fills."""
         rules = [Rule("ra", "a", "v"), Rule("rb", "b", "v", nulls="fill")]
-        engine = Engine(TWO_KEYS, rules, window=None)
+        engine = Engine(TWO_KEYS, rules, window=None, repair="class")
         run(engine, [(1, None, "x")] * 3 + [(None, 2, "y")])
         clean, audit = run(engine, [(1, 2, None)])
         assert clean == [(1, 2, "y")]
@@ -300,7 +300,7 @@ class TestTableaux:
 
     def test_constant_repairs_a_single_tuple(self) -> None:
         """A row with an RHS constant needs no second tuple: the constant is the repair."""
-        engine = Engine(PLACE, [self.FRANCE], window=None)
+        engine = Engine(PLACE, [self.FRANCE], window=None, repair="class")
         clean, audit = run(engine, [("FR", "75001", "Lyon")])
         assert clean == [("FR", "75001", "Paris")]
         assert audit[0]["rules"] == ["france"]
@@ -312,7 +312,7 @@ class TestTableaux:
 
     def test_wildcard_rows_choose_the_tuples(self) -> None:
         """Groups form among tuples that match a row with a wildcard RHS; all others are left alone."""
-        engine = Engine(PLACE, [self.FRANCE], window=None)
+        engine = Engine(PLACE, [self.FRANCE], window=None, repair="class")
         tuples = [
             *[("FR", "69001", "Lyon")] * 2,
             ("FR", "69001", "Lion"),
@@ -326,13 +326,13 @@ class TestTableaux:
     def test_wildcards_anywhere_on_the_left(self) -> None:
         """A wildcard matches every value but null."""
         rule = Rule("r", ["country", "zip"], "city", tableau=[["_", "75001", "Paris"]])
-        engine = Engine(PLACE, [rule], window=None)
+        engine = Engine(PLACE, [rule], window=None, repair="class")
         tuples = [("FR", "75001", "x"), ("", "75001", "x"), (None, "75001", "x"), ("FR", "75002", "x")]
         assert cleaned(engine, tuples) == ["Paris", "Paris", "x", "x"]
 
     def test_constant_wins_over_any_count(self) -> None:
         """However often Lyon arrived, Paris stays Paris; the audit still shows the counts."""
-        engine = Engine(PLACE, [self.FRANCE], window=None)
+        engine = Engine(PLACE, [self.FRANCE], window=None, repair="class")
         tuples = [*[("FR", "75001", "Lyon")] * 4, ("FR", "75001", "Paris"), ("FR", "75001", "Lyon")]
         clean, audit = run(engine, tuples)
         assert [t[2] for t in clean] == ["Paris"] * 6
@@ -344,7 +344,7 @@ class TestTableaux:
     def test_a_constant_alone_makes_no_group(self) -> None:
         """A rule whose rows all have RHS constants never compares two tuples."""
         rule = Rule("r", "zip", "city", tableau=[["75001", "Paris"]])
-        engine = Engine(PLACE, [rule], window=None)
+        engine = Engine(PLACE, [rule], window=None, repair="class")
         tuples = [("FR", "1", "a"), ("FR", "1", "a"), ("FR", "1", "b")]
         assert cleaned(engine, tuples) == ["a", "a", "b"]
         assert engine.super_cells == 0
@@ -353,14 +353,14 @@ class TestTableaux:
         """With `nulls: fill` the constant is also for null cells; without, they are left alone."""
         for nulls, expected in (("fill", "Paris"), ("ignore", None)):
             rule = Rule("r", "zip", "city", nulls=nulls, tableau=[["75001", "Paris"]])
-            engine = Engine(PLACE, [rule], window=None)
+            engine = Engine(PLACE, [rule], window=None, repair="class")
             assert cleaned(engine, [("FR", "75001", None)]) == [expected]
 
     def test_earlier_rule_wins(self) -> None:
         """Of two constants that disagree the earlier rule's wins, and `overruled` names the other."""
         first = Rule("first", "zip", "city", tableau=[["75001", "Paris"]])
         second = Rule("second", "country", "city", tableau=[["FR", "Lyon"]])
-        engine = Engine(PLACE, [first, second], window=None)
+        engine = Engine(PLACE, [first, second], window=None, repair="class")
         tuples = [("FR", "75001", city) for city in ("Rome", "Lyon", "Paris")] + [("FR", "1", "Rome")]
         clean, audit = run(engine, tuples)
         assert [t[2] for t in clean] == ["Paris", "Paris", "Paris", "Lyon"]
@@ -375,14 +375,14 @@ class TestTableaux:
         """Two rules with the same constant for a tuple do not contradict each other."""
         first = Rule("first", "zip", "city", tableau=[["75001", "Paris"]])
         second = Rule("second", "country", "city", tableau=[["FR", "Paris"]])
-        engine = Engine(PLACE, [first, second], window=None)
+        engine = Engine(PLACE, [first, second], window=None, repair="class")
         _, audit = run(engine, [("FR", "75001", "Rome")])
         assert (audit[0]["rules"], audit[0]["overruled"]) == (["first", "second"], [])
 
     def test_earlier_row_wins(self) -> None:
         """Within a rule the earlier row wins; the rule has overruled itself."""
         rule = Rule("r", ["country", "zip"], "city", tableau=[["FR", "_", "Paris"], ["_", "69001", "Lyon"]])
-        engine = Engine(PLACE, [rule], window=None)
+        engine = Engine(PLACE, [rule], window=None, repair="class")
         clean, audit = run(engine, [("FR", "69001", "x"), ("CH", "69001", "x")])
         assert [t[2] for t in clean] == ["Paris", "Lyon"]
         assert [row["overruled"] for row in audit] == [["r"], []]
@@ -391,7 +391,7 @@ class TestTableaux:
         """Earlier means added earlier: a rule that was deleted and added again comes last."""
         first = Rule("first", "zip", "city", tableau=[["75001", "Paris"]])
         second = Rule("second", "country", "city", tableau=[["FR", "Lyon"]])
-        engine = Engine(PLACE, [first, second], window=None)
+        engine = Engine(PLACE, [first, second], window=None, repair="class")
         engine.delete_rule("first")
         engine.add_rule(first)
         assert [rule.id for rule in engine.rules] == ["second", "first"]
@@ -420,7 +420,7 @@ class TestTies:
     def test_smallest_by_code_point(self, values: list[str], smallest: str) -> None:
         """A tie without the tuple's own value goes to the smallest value by code point."""
         for arrived in (values, values[::-1]):
-            engine = Engine(KEY_VALUE, [Rule("r", "k", "v", nulls="fill")], window=None)
+            engine = Engine(KEY_VALUE, [Rule("r", "k", "v", nulls="fill")], window=None, repair="class")
             tuples = [(1, value) for value in arrived for _ in range(2)]
             assert cleaned(engine, [*tuples, (1, None), (1, "own")])[-2:] == [smallest, smallest]
 
@@ -428,12 +428,12 @@ class TestTies:
         """Numbers tie in the order of numbers, not of their digits or bits."""
         schema = pa.schema([("k", pa.int64()), ("v", pa.float64())])
         for arrived in ([-1.5, 10.0, 9.0], [9.0, 10.0, -1.5], [10.0, -1.5, 9.0]):
-            engine = Engine(schema, [Rule("r", "k", "v", nulls="fill")], window=None)
+            engine = Engine(schema, [Rule("r", "k", "v", nulls="fill")], window=None, repair="class")
             assert cleaned(engine, [*((1, v) for v in arrived), (1, None)])[-1] == -1.5
 
     def test_own_value_is_kept(self) -> None:
         """A tie that includes the tuple's own value keeps it, small or not; no audit row is written."""
-        engine = Engine(KEY_VALUE, ["k -> v"], window=None)
+        engine = Engine(KEY_VALUE, ["k -> v"], window=None, repair="class")
         clean, audit = run(engine, [(1, "a"), (1, "z")])
         assert [t[1] for t in clean] == ["a", "z"]
         assert audit == []
@@ -455,7 +455,7 @@ class TestValues:
     def test_empty_string_is_a_value(self) -> None:
         """The empty string makes groups on the left, violates and wins on the right."""
         schema = pa.schema([("k", pa.string()), ("v", pa.string())])
-        engine = Engine(schema, ["k -> v"], window=None)
+        engine = Engine(schema, ["k -> v"], window=None, repair="class")
         clean, audit = run(engine, [("", ""), ("", ""), ("", "x"), ("k", "x")])
         assert [t[1] for t in clean] == ["", "", "", "x"]
         assert (audit[0]["old_value"], audit[0]["new_value"]) == ("x", "")
@@ -464,7 +464,7 @@ class TestValues:
     def test_rules_read_the_tuple_as_it_arrived(self) -> None:
         """A cell that one rule repairs is what it was for the rules that have it on the left."""
         schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.string())])
-        engine = Engine(schema, ["a -> b", "b -> c"], window=None)
+        engine = Engine(schema, ["a -> b", "b -> c"], window=None, repair="class")
         clean, _ = run(engine, [(1, "x", "p"), (1, "x", "p"), (1, "y", "q"), (2, "y", "q"), (2, "y", "p")])
         assert clean == [
             (1, "x", "p"),
@@ -476,14 +476,14 @@ class TestValues:
 
     def test_what_is_stored_is_never_repaired(self) -> None:
         """A value that is repaired each time it arrives still counts each time it arrived."""
-        engine = Engine(KEY_VALUE, ["k -> v"], window=None)
+        engine = Engine(KEY_VALUE, ["k -> v"], window=None, repair="class")
         tuples = [(1, "a"), (1, "a"), (1, "b"), (1, "b"), (1, "b")]
         assert cleaned(engine, tuples) == ["a", "a", "a", "b", "b"]
 
     def test_attributes_are_independent(self) -> None:
         """Rules with different RHS attributes do not meet, even on the same left side."""
         schema = pa.schema([("k", pa.int64()), ("v", pa.string()), ("w", pa.string())])
-        engine = Engine(schema, ["k -> v", "k -> w"], window=None)
+        engine = Engine(schema, ["k -> v", "k -> w"], window=None, repair="class")
         clean, audit = run(engine, [(1, "a", "p"), (1, "a", "p"), (1, "b", "q")])
         assert clean[-1] == (1, "a", "p")
         assert [(row["attribute"], row["rules"], row["groups"]) for row in audit] == [

@@ -428,7 +428,7 @@ class TestFormat:
         schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
 
         def size(n_keys: int, times: int) -> int:
-            engine = Engine(schema, ["k -> v"], window=None)
+            engine = Engine(schema, ["k -> v"], window=None, repair="class")
             keys = pa.array(np.tile(np.arange(n_keys), times))
             engine.process(pa.RecordBatch.from_arrays([keys, keys.cast(pa.string())], schema=schema))
             return len(engine.snapshot())

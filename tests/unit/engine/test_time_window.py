@@ -150,7 +150,7 @@ class TestCleaning:
         self, minutes: Sequence[float | None], values: str, rules: list[str], n_batches: int, **options: Any
     ) -> str:
         """Clean tuples in some batches, with a restored engine for each; return the values."""
-        engine = Engine(SCHEMA, rules, window=WINDOW, accept_after=None, **options)
+        engine = Engine(SCHEMA, rules, window=WINDOW, repair="class", accept_after=None, **options)
         cells: list[str] = []
         batch = tuples(minutes, values)
         for part in np.array_split(np.arange(len(values)), n_batches):
