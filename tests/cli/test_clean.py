@@ -52,7 +52,7 @@ def test_clean_rows_are_those_of_the_engine(run: Run, rules: Path, tmp_path: Pat
     out = tmp_path / "out"
     result = run(
         "clean", "--rules", rules, "--input", tmp_path / "in.csv", "--id", "id", "--output", out,
-        "--schema", SCHEMA,
+        "--schema", SCHEMA, "--repair", "class",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     schema = pa.schema([("id", pa.int32()), ("zip", pa.int32()), ("city", pa.string())])
@@ -67,7 +67,7 @@ def test_clean_rows_are_those_of_the_engine(run: Run, rules: Path, tmp_path: Pat
         (9, 75001, None),
     ]
     batch = pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
-    clean, audit = Engine(schema, load_rules(rules), id="id").process(batch)
+    clean, audit = Engine(schema, load_rules(rules), id="id", repair="class").process(batch)
     expected = [
         {name: "" if value is None else str(value) for name, value in row.items()}
         for row in clean.to_pylist()
