@@ -23,7 +23,7 @@ COUNTED: dict[tuple[str, str], Scores] = {
     ("flights", "class"): (0.541, 0.461, 0.498),
     ("flights", "vote"): (0.608, 0.476, 0.534),
 }
-#: by table, what `bayes` is told beside the rules, and the look-ahead
+#: by table, what `bayes` knows beside the rules, and the look-ahead
 PROBABLE: list[tuple[str, OptionValues, int, Scores]] = [
     ("hospital", {}, 1, (0.928, 0.760, 0.836)),
     ("hospital", {}, 1000, (0.947, 0.780, 0.856)),
@@ -62,10 +62,10 @@ def test_scores(name: str, repair: str) -> None:
     assert rounded(found) == COUNTED[name, repair]
 
 
-@pytest.mark.parametrize(("name", "told", "look_ahead", "expected"), PROBABLE)
-def test_scores_of_bayes(name: str, told: OptionValues, look_ahead: int, expected: Scores) -> None:
+@pytest.mark.parametrize(("name", "known", "look_ahead", "expected"), PROBABLE)
+def test_scores_of_bayes(name: str, known: OptionValues, look_ahead: int, expected: Scores) -> None:
     """The most probable reading has the scores of its specification, to three decimals."""
-    options: OptionValues = {"repair": "bayes", "look_ahead": look_ahead, "window": None, **told}
+    options: OptionValues = {"repair": "bayes", "look_ahead": look_ahead, "window": None, **known}
     assert rounded(clean(real_table(name), 5_000, options)) == expected
 
 

@@ -90,7 +90,7 @@ def test_worked_example() -> None:
         ("hospital", 150, None, True, 1000, 63, 63),
         ("flights", 300, None, False, 1000, 320, 221),
         ("flights", 300, "src", False, 1, 250, 149),
-        ("flights", 300, "src", False, 100, 297, 179),
+        ("flights", 300, "src", False, 100, 294, 179),
         ("flights", 300, "src", False, 1000, 538, 240),
         pytest.param("hospital", 1000, None, False, 1000, 419, 397, marks=pytest.mark.slow),
         pytest.param("hospital", 1000, None, True, 1000, 475, 453, marks=pytest.mark.slow),

@@ -61,7 +61,7 @@ class TestPreview:
     def test_a_long_list_is_cut(self) -> None:
         """Ten changes of a rule are shown; the others are counted."""
         rows = [*ROWS[:2] * 20, *ROWS[2:3] * 13]
-        lines = str(preview(RULES, rows, accept_after=None)).splitlines()
+        lines = str(preview(RULES, rows, accept_after=None, repair="class")).splitlines()
         assert lines[0] == "13 changed cells in 53 rows"
         assert lines[-1] == "  and 3 more"
         assert len(lines) == 3 + 10 + 1

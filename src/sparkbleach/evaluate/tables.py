@@ -34,8 +34,8 @@ PUBLISHED = {
         "Uniclean": (0.673, 0.635, 0.654),
     },
 }
-#: what published systems were told of where errors are, if it was not nothing: labels came from the truth
-TOLD = {"Raha+Baran": "in some tuples", "Uniclean": "not known"}
+#: what published systems knew of where errors are, if it was not nothing: labels came from the truth
+KNOWS_ERRORS = {"Raha+Baran": "in some tuples", "Uniclean": "not known"}
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,9 @@ def counted(audit: list[dict[str, Any]], rule: str) -> tuple[int, int, float | N
 @pytest.mark.parametrize("sizes", [1, 7, 100])
 def test_the_audit_adds_up_to_the_report(sizes: int) -> None:
     """Repairs, flags and confidences of a rule are those of the audit, however batches are cut."""
-    rows = [*DIRTY * 3, ("11111", "boaz", "al", "9"), ("11111", "birmingham", "al", "9")]
+    chicago = ("60601", "chicago", "il", "3")
+    wrong_key = ("35233", "chicago", "il", "3")
+    rows = [*DIRTY * 3, *[chicago] * 20, wrong_key, *[chicago] * 3, wrong_key]
     engine = engine_of(RULES[0], RULES[1], look_ahead=1)
     audit: list[dict[str, Any]] = []
     for first in range(0, len(rows), sizes):

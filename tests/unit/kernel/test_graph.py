@@ -138,7 +138,10 @@ def test_generations_begin_again() -> None:
     """When the generations of a graph are used up they begin again, and nothing of an old one comes back."""
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("v", pa.int64())])
     rng = np.random.default_rng(3)
-    engines = [Engine(schema, ["a -> v", "b -> v"], window=Window.tuples(8, slide=4)) for _ in range(2)]
+    engines = [
+        Engine(schema, ["a -> v", "b -> v"], window=Window.tuples(8, slide=4), repair="class")
+        for _ in range(2)
+    ]
     state = engines[1]._cleaners.live["v"].state
     assert isinstance(state, HingedAttribute)
     for step in range(20):

@@ -8,12 +8,12 @@ from ..laboratory import Laboratory
 from ..measures import score
 from ..ratios import score_panel
 from ..result import Claim, Figure, Result
-from ..tables import PUBLISHED, TOLD, real_table
+from ..tables import KNOWS_ERRORS, PUBLISHED, real_table
 
 Scores = tuple[float, float, float]
 
 LOOK_AHEADS = (1, 1000)
-#: by table: what else `bayes` may be told about it: a name, and the options
+#: by table: what else `bayes` may know about it: a name, and the options
 VARIANTS: dict[str, dict[str, OptionValues]] = {
     "hospital": {"bayes": {}, "bayes, implied": {"implied": True}},
     "flights": {"bayes": {}, "bayes, trust": {"trust": "src"}},
@@ -67,19 +67,21 @@ def run(lab: Laboratory) -> Result:
         for (name, system), expected in EXPECTED.items()
     ]
     panels = [
-        score_panel(name, "system", {**found, **{_marked(one): it for one, it in PUBLISHED[name].items()}})
+        score_panel(
+            name, "system", {**found, **{_marked(one): scores for one, scores in PUBLISHED[name].items()}}
+        )
         for name, found in ours.items()
     ]
     caption = (
         "Precision, recall and F1 by system; ours in one pass over the stream, the others (capitals) over "
-        "the table. A system with a star was told the errors of some tuples."
+        "the table. A system with a star knew the errors of some tuples."
     )
     rows = [
         {
             "table": name,
             "system": system,
             "where": "here" if system in ours[name] else "published",
-            "told_where_errors_are": TOLD.get(system, "no"),
+            "knows_where_errors_are": KNOWS_ERRORS.get(system, "no"),
             **dict(zip(("precision", "recall", "f1"), scores, strict=True)),
         }
         for name in PUBLISHED
@@ -98,7 +100,7 @@ def run(lab: Laboratory) -> Result:
             "(BigDaMa/raha). One pass in the order of the file, no window, `nulls: fill`, the rules that "
             "the literature uses; `class` and `vote` by the paper's letter, `bayes` with its defaults and "
             "the look-ahead named. `implied` also counts what the keys of rules say of attributes without a "
-            "rule; `trust` is told the column with the source of a tuple. None of ours is told where errors "
+            "rule; `trust` names the column with the source of a tuple. None of ours knows where errors "
             "are. Run in this process. The other systems' scores are published reruns on the same cells by "
             "Uniclean's benchmark; they were not run here. Its HoloClean looks for errors by itself (nulls "
             "and violations); Raha and Baran ask a user about some tuples, and the truth answers. Scores "
@@ -111,7 +113,7 @@ def run(lab: Laboratory) -> Result:
 
 
 def _marked(system: str) -> str:
-    return f"{system}*" if TOLD.get(system, "").startswith("in ") else system
+    return f"{system}*" if KNOWS_ERRORS.get(system, "").startswith("in ") else system
 
 
 def _joined(scores: Scores) -> str:
