@@ -176,7 +176,9 @@ def as_anchor(heading: str) -> str:
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
-@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "docs/glossary.md", "docs/semantics.md"])
+@pytest.mark.parametrize(
+    "document", ["ARCHITECTURE.md", "docs/bayes.md", "docs/glossary.md", "docs/semantics.md"]
+)
 def test_symbols_exist(document: str) -> None:
     """Each `room/file.py: name` of a document names a symbol of that file."""
     found = re.findall(r"`([\w/]+)\.py: ([\w.]+)`", (ROOT / document).read_text())

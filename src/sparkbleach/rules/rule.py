@@ -28,7 +28,7 @@ class Rule:
         tableau: Rows of constants, one for each LHS attribute and one for the RHS; `"_"` is the wildcard.
         mode: `live`, or `shadow`: it changes nothing, and what it would repair is reported.
         certain: Whether the rule is beyond doubt to `repair="bayes"`.
-        accept_after: A value that a group of it meets this often in a row is accepted as the new truth;
+        accept_after: A value that leads in a group of it by this many is accepted as the new truth;
             `never` for none; None for what the stream's option of this name says.
         origin: Where it was read, as file:line; it plays no part in comparisons.
 
