@@ -271,7 +271,7 @@ def test_one_line_per_batch(run: Run, rules: Path, tmp_path: Path) -> None:
     assert 1 <= len(lines) <= 3
     assert lines[-1].startswith("batch 2: 1 tuple in ")
     assert lines[-1].endswith("3 so far; 1 violations, 1 repairs")
-    assert result.stdout.splitlines()[2].split() == ["zip_city", "1", "1"]
+    assert result.stdout.splitlines()[2].split()[:3] == ["zip_city", "1", "1"]
 
 
 def broken(name: str, directory: Path) -> tuple[list[object], str]:

@@ -670,8 +670,8 @@ class State:
             group.challenger = v
             group.lead += 1
             established = group.seen >= h
-            # Two more for each time that what is known has doubled.
-            needed = h + 2 * ((group.seen // h).bit_length() - 1) if established else h
+            # Two more each time that what is known has doubled, from 8·h on.
+            needed = h + 2 * max(0, (group.seen // (8 * h)).bit_length() - 1)
             if group.lead >= needed:
                 # Nothing was established: counts decide. Otherwise the change is accepted.
                 group.held, group.seen, group.challenger, group.lead = v, h, None, 0

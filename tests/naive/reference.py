@@ -79,7 +79,7 @@ class Belief:
             self.challenger = value
             self.lead += 1
             if self.lead >= h:
-                if self.seen >= h and self.lead < h + 2 * ((self.seen // h).bit_length() - 1):
+                if self.seen >= h and self.lead < h + 2 * max(0, (self.seen // (8 * h)).bit_length() - 1):
                     return False
                 if self.seen >= h:
                     return True

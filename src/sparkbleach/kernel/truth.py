@@ -74,10 +74,10 @@ def _challenge(groups: Groups, values: Values, g: int, value: int, accept_after:
     if group["lead"] < accept_after:
         return False
     if group["seen"] >= accept_after:
-        # Two more for each time that what is known has doubled: the longer a group has held a value, the more
-        # often mere chance lets another one lead.
+        # Two more each time that what is known has doubled, from eight times the threshold on: the longer a
+        # group has held a value, the more often mere chance lets another one lead.
         needed = accept_after
-        doubled = group["seen"] // accept_after
+        doubled = i64(group["seen"]) // (8 * accept_after)
         while doubled > 1:
             needed += 2
             doubled //= 2

@@ -125,10 +125,10 @@ def test_ten_is_the_default() -> None:
 
 
 def test_an_established_truth_takes_more() -> None:
-    """Two more confirmations are needed each time that what is known has doubled."""
+    """From sixteen times the threshold on, two more confirmations are needed each time that that doubles."""
     engine = Engine(SCHEMA, ["a -> b"], repair="class")
-    cleaned, _ = run(engine, *((1, None, value) for value in 45 * "x" + 15 * "y"))
-    assert cleaned == (45 + 13) * "x" + "yy"
+    cleaned, _ = run(engine, *((1, None, value) for value in 165 * "x" + 13 * "y"))
+    assert cleaned == (165 + 11) * "x" + "yy"
 
 
 def test_never() -> None:
