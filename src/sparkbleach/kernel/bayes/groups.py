@@ -137,15 +137,6 @@ def cell_find(store: Store, g: int, value: int) -> int:
     return NONE
 
 
-@inline
-def count_of(store: Store, g: int, value: int) -> int:
-    """Return how often a value is in a group."""
-    x = cell_find(store, g, value)
-    if x == NONE:
-        return i64(0)
-    return i64(store.cells[x]["total"][store.state[SIDE]])
-
-
 @jit
 def cell_new(store: Store, layout: Layout, g: int, value: int, pane: int) -> int:
     """Return a new cell of a group, with a count of 0, that hangs in its reverse groups."""

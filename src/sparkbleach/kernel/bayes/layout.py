@@ -47,7 +47,6 @@ class Layout(NamedTuple):
     left_at: I64  #: and at which place
     is_movable: Bools  #: by attribute: False for the source and the id
     is_user_rhs: Bools  #: by attribute: whether a user's rule has it on the right
-    is_filled: Bools  #: by attribute: whether such a rule fills its nulls
 
 
 def make_layout(rules: Sequence[NumberedRule], is_movable: Sequence[bool]) -> Layout:
@@ -65,7 +64,6 @@ def make_layout(rules: Sequence[NumberedRule], is_movable: Sequence[bool]) -> La
         for at, attribute in enumerate(rule.lhs):
             left[attribute].append((r, at))
     user_rhs = {rule.rhs for rule in rules if not rule.is_implied}
-    filled = {rule.rhs for rule in rules if not rule.is_implied and rule.fills}
     return Layout(
         np.array([rule.serial for rule in rules], np.int64),
         lhs,
@@ -83,5 +81,4 @@ def make_layout(rules: Sequence[NumberedRule], is_movable: Sequence[bool]) -> La
         np.array([at for rs in left for _, at in rs], np.int64),
         np.array(is_movable, np.bool_),
         np.array([a in user_rhs for a in range(n_attributes)], np.bool_),
-        np.array([a in filled for a in range(n_attributes)], np.bool_),
     )
