@@ -13,6 +13,8 @@ from tests.naive.bayes import BayesReference, TooClose
 from tests.support.bayes_cases import BayesCase, BayesPair, bayes_cases, canonical_rows, numbered, update
 from tests.support.profiles import one_in
 
+pytestmark = pytest.mark.filterwarnings("ignore::sparkbleach.errors.RuleWarning")  # rules drawn twice
+
 
 @given(bayes_cases())
 def test_engine_equals_reference(case: BayesCase) -> None:

@@ -15,6 +15,8 @@ def give_machine_code(cache: Path) -> None:
         cache: A user's cache, as XDG_CACHE_HOME names it.
     """
     target = cache / "sparkbleach" / f"kernel-{jit._STAMP[:16]}"
-    target.mkdir(parents=True)
-    for path in Path(jit.__file__).with_name("__pycache__").glob("*.nb?"):
-        shutil.copy(path, target)
+    kernel = Path(jit.__file__).parent
+    for path in kernel.rglob("__pycache__/*.nb?"):
+        package = target / path.parent.parent.relative_to(kernel)
+        package.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, package)

@@ -54,13 +54,14 @@ class _ArchiveLocator(caching._CacheLocator):
     Numba would go by the path of the archive, which is a new one for each executor: each would compile all.
     """
 
-    def __init__(self, line: int) -> None:
+    def __init__(self, package: str, line: int) -> None:
+        self._package = package
         self._line = line
 
     def get_cache_path(self) -> str:
-        """Return a directory that all archives with the same kernel share."""
+        """Return a directory that all archives with the same kernel share, one for each package of it."""
         user = cast(Any, appdirs.AppDirs)("sparkbleach")
-        return os.path.join(user.user_cache_dir, f"kernel-{_STAMP[:16]}")
+        return os.path.join(user.user_cache_dir, f"kernel-{_STAMP[:16]}", *self._package.split(".")[2:])
 
     def get_source_stamp(self) -> str:
         """Return the stamp of all kernel files."""
@@ -79,7 +80,7 @@ class _ArchiveLocator(caching._CacheLocator):
         """
         if not py_func.__module__.startswith(f"{__package__}."):
             return None
-        locator = cls(py_func.__code__.co_firstlineno)
+        locator = cls(py_func.__module__.rpartition(".")[0], py_func.__code__.co_firstlineno)
         try:
             cast(Any, locator).ensure_cache_path()
         except OSError as error:
