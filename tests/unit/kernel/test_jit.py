@@ -214,7 +214,7 @@ def archive(directory: Path) -> str:
 def clean_solo_signatures() -> None:
     """Make sure that clean_solo was compiled, and written to disk."""
     schema = pa.schema([("a", pa.int64()), ("v", pa.int64())])
-    Engine(schema, ["a -> v"]).process(pa.RecordBatch.from_pylist([{"a": 1, "v": 1}], schema))
+    Engine(schema, ["a -> v"], repair="class").process(pa.RecordBatch.from_pylist([{"a": 1, "v": 1}], schema))
     assert clean_solo.signatures  # type: ignore[attr-defined]
 
 
