@@ -1,8 +1,9 @@
-"""How the kernel is compiled: three decorators for all of it.
+"""How the kernel is compiled: four decorators for all of it.
 
-This file has all that the package uses of Numba beyond its public API: where machine code is kept
-(`_CacheLocator`, `CacheImpl._locator_classes`), the stamp by which it is discarded (`_source_stamp`) and the
-option `_nrt`. Seen in Numba 0.62 to 0.68; `tests/unit/kernel/test_numba.py` fails when they move.
+This file and refs.py have all that the package uses of Numba beyond its public API. Here it is: where
+machine code is kept (`_CacheLocator`, `CacheImpl._locator_classes`), the stamp by which it is discarded
+(`_source_stamp`) and the option `_nrt`. Seen in Numba 0.62 to 0.68; `tests/unit/kernel/test_numba.py` fails
+when they move.
 """
 
 from __future__ import annotations
@@ -103,6 +104,15 @@ def jit(function: F) -> F:
     It does without what Python would need to call it, which takes about as long to compile as the function.
     """
     return _compile(function, no_cpython_wrapper=True)
+
+
+def apart(function: F) -> F:
+    """Compile a function that is called from compiled ones only, and leave it a function of its own.
+
+    Numba compiles what `jit` has into a caller that `inline` has, too. That pays where a store is passed by
+    value; where it is passed by reference (refs.py), a call costs little, and less code is compiled sooner.
+    """
+    return _compile(function, no_cpython_wrapper=True, forceinline=False)
 
 
 def inline(function: F) -> F:

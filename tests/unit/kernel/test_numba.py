@@ -1,4 +1,4 @@
-"""What `kernel/jit.py` uses of Numba beyond its public API is still there."""
+"""What `kernel/jit.py` and `kernel/refs.py` use of Numba beyond its public API is still there."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ import pytest
         ("numba.core.caching", "CacheImpl._locator_classes"),
         ("numba.core.dispatcher", "Dispatcher.enable_caching"),
         ("numba.misc.appdirs", "AppDirs.user_cache_dir"),
+        ("numba.core.cgutils", "alloca_once_value"),
+        ("numba.core.cgutils", "gep_inbounds"),
+        ("numba.core.types", "BaseNamedTuple"),
+        ("numba.core.typing.templates", "AttributeTemplate"),
     ],
 )
 def test_private_parts_are_where_they_were(module: str, path: str) -> None:
     """Each private part of Numba that the package uses is there."""
-    moved = f"Numba {numba.__version__} moved {module}.{path}; see kernel/jit.py"
+    moved = f"Numba {numba.__version__} moved {module}.{path}; see kernel/jit.py and refs.py"
     try:
         found = importlib.import_module(module)
         for name in path.split("."):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit import entry, i64
+from ..refs import ref
 from ..table import NONE
 from ..values import value_release
 from .groups import cell_free, group_free
@@ -19,6 +20,7 @@ from .store import LINK, Running, Store, Sums, new_store
 @entry
 def drop_rule(store: Store, r: int, n_groups: int) -> None:
     """Give back all groups of a rule; its sums are the caller's matter."""
+    store = ref(store)
     for g in range(n_groups):
         if store.groups[g]["rule"] == r:
             x = i64(store.groups[g]["first_cell"])
@@ -32,6 +34,7 @@ def drop_rule(store: Store, r: int, n_groups: int) -> None:
 @entry
 def drop_attribute(store: Store, a: int, n_values: int) -> None:
     """Forget all values of an attribute that no rule in use has."""
+    store = ref(store)
     for v in range(n_values):
         if store.occurrences[v]["attribute"] == a:
             store.occurrences[v]["attribute"] = NONE

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from ..groups import Groups
 from ..hashing import U8
-from ..jit import entry, i64, inline, jit
+from ..jit import apart, entry, i64, inline
 from ..panes import cell_add
+from ..refs import ref
 from ..table import NONE, table_first
 from ..truth import Acceptances, is_accepted
 from ..values import Column, arena_take, is_value, value_keep, value_new, value_release
@@ -67,6 +68,8 @@ def number_values(
 
     The texts of new values are still missing if the column has codes.
     """
+    store = ref(store)
+    column = ref(column)
     n_new = i64(0)
     values = store.values
     for i in range(first, last):
@@ -105,6 +108,7 @@ def number_values(
 @entry
 def write_texts(store: Store, which: NDArray[np.int32], n: int, data: U8, offsets: NDArray[np.int64]) -> None:
     """Keep the texts of values that have codes; they are given back with the value."""
+    store = ref(store)
     values = store.values
     for i in range(n):
         v = which[i]
@@ -161,7 +165,7 @@ def _count_value(store: Store, layout: Layout, a: int, v: int, pane: int, start:
             store.sums.once[other, a] -= 1
 
 
-@jit
+@apart
 def _compare_with_last(store: Store, texts: Texts, a: int, v: int) -> None:
     """Note how alike two values are that follow each other."""
     running = store.running
@@ -209,6 +213,12 @@ def count_tuples(
         left: Room for the left values of a group.
         accepted: Receives a row for each change that is accepted.
     """
+    store = ref(store)
+    layout = ref(layout)
+    parameters = ref(parameters)
+    texts = ref(texts)
+    tuples = ref(tuples)
+    accepted = ref(accepted)
     n_attributes = tuples.values.shape[0]
     n_rules = tuples.may_apply.shape[0]
     for i in range(first, last):
@@ -306,7 +316,7 @@ def _count_in_group(
     group["trust"] = trust
 
 
-@jit
+@apart
 def _note_wrong(store: Store, texts: Texts, a: int, v: int, mode: int) -> None:
     """Note how alike an outvoted value and the one that outvotes it are, and how alike any two would be."""
     running = store.running
@@ -329,7 +339,7 @@ def _detect(store: Store, g: int, v: int, pane: int, window_start: int) -> bool:
     return group["other_pane"] >= window_start
 
 
-@jit
+@apart
 def _revive(store: Store, g: int) -> None:
     """Let a group whose cells have all left the horizon begin anew."""
     forget_truth(store, g)
@@ -346,7 +356,7 @@ def _groups(store: Store) -> Groups:
     return Groups(store.groups, store.group_table, store.group_pool)
 
 
-@jit
+@apart
 def _accept(
     store: Store,
     layout: Layout,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit import i64, inline, jit
+from ..jit import apart, i64, inline
 from ..table import NONE, Records
 from ..values import value_less
 from .gamma import in_nats, log_factorial, log_gamma
@@ -82,7 +82,7 @@ def background(store: Store, a: int, v: int, own: int) -> float:
     return (count + 0.5) / (store.sums.occurrences[side, a] + 1.0)
 
 
-@jit
+@apart
 def live_trust(store: Store, r: int) -> float:
     """Return how far the cells of the horizon bear a user's rule out."""
     side = store.state[SIDE]
@@ -93,7 +93,7 @@ def live_trust(store: Store, r: int) -> float:
     return min(0.99, max(0.01, min((agreeing - 0.3) / 0.4, 1.0 - 1.5 * contradicting)))
 
 
-@jit
+@apart
 def rule_trust(store: Store, layout: Layout, r: int, with_sources: bool) -> float:
     """Return how far a rule is trusted."""
     if layout.is_user[r] and not with_sources:
@@ -158,7 +158,7 @@ def _evidence(
     return min(back, one - _of_any(n, most, n_values, log_factorials))
 
 
-@jit
+@apart
 def group_trust(store: Store, layout: Layout, parameters: Parameters, r: int, g: int) -> float:
     """Return how far an implied rule is trusted in one of its groups, with all its cells."""
     side = store.state[SIDE]
@@ -184,7 +184,7 @@ def count_without_own(store: Store, said: Records, row: int, x: int) -> int:
     return i64(store.cells[x]["total"][store.state[SIDE]]) - (x == said[row]["own"])
 
 
-@jit
+@apart
 def listen(
     store: Store,
     layout: Layout,
@@ -309,7 +309,7 @@ def _sum_of_powers(
     return sum
 
 
-@jit
+@apart
 def _sum_of_votes(
     store: Store, sources: Sources, g: int, own: int, source: int, n_values: int
 ) -> tuple[float, float]:

@@ -8,8 +8,9 @@ what the slides before have left without a count.
 
 from __future__ import annotations
 
-from ..jit import entry, i64, jit
+from ..jit import apart, entry, i64
 from ..panes import forget_panes_before, window_count
+from ..refs import ref
 from ..table import NONE, pool_give, table_remove
 from ..values import value_release
 from .evidence import live_trust
@@ -30,6 +31,7 @@ from .votes import Sources
 @entry
 def count_level_room(store: Store, first: int, last: int) -> int:
     """Return how many levels the groups in some slots can need."""
+    store = ref(store)
     n = i64(0)
     for g in range(first, last):
         if store.groups[g]["rule"] != NONE and store.groups[g]["has_levels"]:
@@ -48,12 +50,13 @@ def sweep_groups(store: Store, first: int, last: int, start: int, next_start: in
         start: The first pane of the horizon.
         next_start: The first pane after the slide.
     """
+    store = ref(store)
     for g in range(first, last):
         if store.groups[g]["rule"] != NONE and store.groups[g]["swept"] != store.state[SWEEP]:
             _sweep_group(store, i64(g), start, next_start)
 
 
-@jit
+@apart
 def _sweep_group(store: Store, g: int, start: int, next_start: int) -> None:
     side = store.state[SIDE]
     other = other_side(store)
@@ -93,7 +96,7 @@ def _sweep_group(store: Store, g: int, start: int, next_start: int) -> None:
         give_to_sums(store, g, other)
 
 
-@jit
+@apart
 def _sweep_votes(store: Store, x: int, start: int, next_start: int) -> None:
     side = store.state[SIDE]
     other = other_side(store)
@@ -120,6 +123,7 @@ def _sweep_votes(store: Store, x: int, start: int, next_start: int) -> None:
 @entry
 def sweep_reverses(store: Store, first: int, last: int) -> None:
     """Find the most frequent cells of reverse groups as they are after the slide; all groups are swept."""
+    store = ref(store)
     for b in range(first, last):
         if store.reverses[b]["rule"] != NONE and store.reverses[b]["swept"] != store.state[SWEEP]:
             store.reverses[b]["swept"] = store.state[SWEEP]
@@ -129,6 +133,7 @@ def sweep_reverses(store: Store, first: int, last: int) -> None:
 @entry
 def sweep_values(store: Store, first: int, last: int, start: int, next_start: int) -> None:
     """Count values as they are after the slide; those outside of it are dropped."""
+    store = ref(store)
     side = store.state[SIDE]
     other = other_side(store)
     counted = Counted(store.occurrences, store.panes, store.pane_pool)
@@ -152,6 +157,7 @@ def sweep_values(store: Store, first: int, last: int, start: int, next_start: in
 @entry
 def sweep_rows(sources: Sources, first: int, last: int, start: int) -> None:
     """Drop the rows of sources that the horizon has left."""
+    sources = ref(sources)
     for row in range(first, last):
         if sources.rows[row]["side"] != NONE and sources.rows[row]["pane"] < start:
             table_remove(sources.row_table, sources.rows, row)
@@ -162,6 +168,8 @@ def sweep_rows(sources: Sources, first: int, last: int, start: int) -> None:
 @entry
 def halve(store: Store, sources: Sources, times: int) -> None:
     """Halve all sums that only grow, so that what was long ago counts less; reputations follow when read."""
+    store = ref(store)
+    sources = ref(sources)
     shift = min(times, 62)
     running = store.running
     for r in range(running.trust_n.size):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit import i64, inline, jit
+from ..jit import apart, i64, inline
 from ..table import NONE
 from .count import Tuples
 from .evidence import Parameters, background, count_without_own
@@ -78,7 +78,7 @@ def new_reasons(n: int, n_rules: int, n_terms: int) -> Reasons:
     )
 
 
-@jit
+@apart
 def explain(
     store: Store,
     layout: Layout,
@@ -171,7 +171,7 @@ def _note_rules(
             reasons.rules[row, r] = room.said[r]["group"] != NONE
 
 
-@jit
+@apart
 def _place_of(reasons: Reasons, row: int, score: float, n_places: int) -> int:
     """Make a place among the best candidates for one with a score; return which, or `n_places` for none."""
     at = n_places
@@ -214,7 +214,7 @@ def _prior_terms(
     return log(room.error[a]), alike, like, log(background(store, a, v, observed))
 
 
-@jit
+@apart
 def _write_rule_terms(
     store: Store,
     layout: Layout,

@@ -9,14 +9,14 @@ from math import lgamma, log
 
 import numpy as np
 
-from ..jit import i64, inline, jit
+from ..jit import apart, i64, inline
 
 _UNITS = 2.0**34  # of a sum of log factorials: beyond 10 M cells it would be too large for 64 bits
 _TABLE_SIZE = 1024
 _TABLE = np.array([round(lgamma(count + 1.0) * _UNITS) for count in range(_TABLE_SIZE)], np.int64)
 
 
-@jit
+@apart
 def log_gamma(x: float) -> float:
     """Return the logarithm of gamma(x) for x > 0: Stirling's series, from 8 on."""
     product = 1.0

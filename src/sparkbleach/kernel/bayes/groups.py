@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..hashing import mix64
-from ..jit import i64, inline, jit
+from ..jit import apart, i64, inline
 from ..panes import add_cells, cell_add, forget_panes
 from ..table import NONE, pool_give, pool_take, table_first, table_insert, table_remove
 from ..values import value_less, value_release
@@ -56,7 +56,7 @@ def group_find(store: Store, layout: Layout, rule: int, left: np.ndarray) -> int
     return NONE
 
 
-@jit
+@apart
 def group_new(store: Store, layout: Layout, rule: int, left: np.ndarray) -> int:
     """Return a new group without cells."""
     n = layout.n_lhs[rule]
@@ -94,7 +94,7 @@ def group_new(store: Store, layout: Layout, rule: int, left: np.ndarray) -> int:
     return g
 
 
-@jit
+@apart
 def forget_truth(store: Store, g: int) -> None:
     """Let a group hold no value, and none challenge it."""
     group = store.groups[g]
@@ -108,7 +108,7 @@ def forget_truth(store: Store, g: int) -> None:
     group["lead"] = 0
 
 
-@jit
+@apart
 def group_free(store: Store, g: int) -> None:
     """Give back a group without cells."""
     forget_truth(store, g)
@@ -137,7 +137,7 @@ def cell_find(store: Store, g: int, value: int) -> int:
     return NONE
 
 
-@jit
+@apart
 def cell_new(store: Store, layout: Layout, g: int, value: int, pane: int) -> int:
     """Return a new cell of a group, with a count of 0, that hangs in its reverse groups."""
     x = pool_take(store.cell_pool, store.cells)
@@ -173,7 +173,7 @@ def cell_new(store: Store, layout: Layout, g: int, value: int, pane: int) -> int
     return x
 
 
-@jit
+@apart
 def cell_free(store: Store, x: int) -> None:
     """Give back a cell, whatever its counts; its group's sums and best cells are the caller's matter."""
     cell = store.cells[x]
@@ -203,7 +203,7 @@ def cell_free(store: Store, x: int) -> None:
     pool_give(store.cell_pool, store.cells, x)
 
 
-@jit
+@apart
 def votes_free(store: Store, x: int) -> None:
     """Give back the votes of a cell."""
     vote = i64(store.cells[x]["first_vote"])
@@ -250,7 +250,7 @@ def reverse_find(store: Store, layout: Layout, rule: int, at: int, left: np.ndar
     return NONE
 
 
-@jit
+@apart
 def _hang(store: Store, layout: Layout, x: int, rule: int, g: int, at: int, value: int) -> None:
     left = store.left[g]
     b = reverse_find(store, layout, rule, at, left, value)
@@ -278,7 +278,7 @@ def _hang(store: Store, layout: Layout, x: int, rule: int, g: int, at: int, valu
     reverse["n_cells"] += 1
 
 
-@jit
+@apart
 def _unhang(store: Store, x: int, at: int) -> None:
     link = store.links[x, at]
     b = i64(link["reverse"])
@@ -313,7 +313,7 @@ def level_find(store: Store, g: int, count: int) -> int:
     return NONE
 
 
-@jit
+@apart
 def change_level(store: Store, g: int, count: int, side: int, by: int) -> None:
     """Let one more or one less value of a group have a count on a side."""
     if count == 0:
@@ -399,7 +399,7 @@ def add_cell(store: Store, layout: Layout, g: int, x: int, pane: int, start: int
         add_to_group(store, layout, g, x, other_side(store))
 
 
-@jit
+@apart
 def take_from_sums(store: Store, g: int, side: int) -> None:
     """Take all that a group adds to the sums of its rule off them, and leave it empty on a side.
 
@@ -424,7 +424,7 @@ def take_from_sums(store: Store, g: int, side: int) -> None:
         group["top"][side * TOP + k] = NONE
 
 
-@jit
+@apart
 def give_to_sums(store: Store, g: int, side: int) -> None:
     """Add a group that was counted anew to the sums of its rule."""
     group = store.groups[g]
@@ -441,7 +441,7 @@ def give_to_sums(store: Store, g: int, side: int) -> None:
         sums.contradicting[side, rule] += group["contradicts"][side]
 
 
-@jit
+@apart
 def begin_again(store: Store, layout: Layout, g: int, value: int, count: int, pane: int) -> int:
     """Drop all cells of a group, and let it begin with a value at a count; return its cell."""
     is_swept = store.state[SWEEPING] and store.groups[g]["swept"] == store.state[SWEEP]
@@ -464,7 +464,7 @@ def begin_again(store: Store, layout: Layout, g: int, value: int, count: int, pa
     return x
 
 
-@jit
+@apart
 def _begin_side(store: Store, layout: Layout, g: int, x: int, count: int, side: int) -> None:
     group = store.groups[g]
     store.cells[x]["total"][side] = count
@@ -491,7 +491,7 @@ def _beats(store: Store, x: int, y: int, side: int) -> bool:
     return value_less(store.values, store.cells[x]["value"], store.cells[y]["value"])
 
 
-@jit
+@apart
 def raise_in_group(store: Store, g: int, x: int, side: int) -> None:
     """Put a cell where it belongs among the most frequent of its group."""
     top = store.groups[g]["top"]
@@ -533,7 +533,7 @@ def raise_in_reverse(store: Store, b: int, x: int, j: int, side: int) -> None:
     _raise_in_reverse(store, b, x, j, side)
 
 
-@jit
+@apart
 def _raise_in_reverse(store: Store, b: int, x: int, j: int, side: int) -> None:
     top = store.reverses[b]["top"]
     base = side * REVERSE_TOP
@@ -550,7 +550,7 @@ def _raise_in_reverse(store: Store, b: int, x: int, j: int, side: int) -> None:
     top[base + at] = x
 
 
-@jit
+@apart
 def rank_reverse(store: Store, b: int, side: int, without: int) -> None:
     """Find the most frequent cells of a reverse group anew, without one of them."""
     reverse = store.reverses[b]
@@ -565,7 +565,7 @@ def rank_reverse(store: Store, b: int, side: int, without: int) -> None:
         x = i64(store.links[x, j]["next"])
 
 
-@jit
+@apart
 def drop_from_reverse(store: Store, b: int, x: int, j: int) -> None:  # noqa: ARG001 - the place of the link
     """Let a cell that goes not be among the most frequent of a reverse group."""
     top = store.reverses[b]["top"]

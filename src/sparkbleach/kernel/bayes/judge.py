@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit import entry, i64, inline
+from ..refs import ref
 from ..table import NONE
 from .count import Tuples
 from .evidence import Parameters
@@ -43,6 +44,9 @@ def new_changes(n: int) -> Changes:
 @entry
 def find_changes(tuples: Tuples, moves: Moves, n_moves: int, changes: Changes) -> int:
     """Find the cells that are read differently after all moves; return how many."""
+    tuples = ref(tuples)
+    moves = ref(moves)
+    changes = ref(changes)
     n = i64(0)
     first = i64(0)
     while first < n_moves:
@@ -80,6 +84,10 @@ def judge(
 
     A cell on left sides only is flagged, unless `repair_left`; so are the right sides of rules that read it.
     """
+    layout = ref(layout)
+    parameters = ref(parameters)
+    tuples = ref(tuples)
+    changes = ref(changes)
     first = i64(0)
     while first < n_changes:
         last = first

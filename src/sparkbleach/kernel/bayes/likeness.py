@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hashing import U8, U64, mix64
-from ..jit import i64, inline, jit
+from ..jit import apart, i64, inline
 from .store import Store
 
 CHARACTERS = 64
@@ -98,7 +98,7 @@ def likeness(store: Store, texts: Texts, v: int, w: int) -> int:
     return texts.classes[place]
 
 
-@jit
+@apart
 def _likeness(store: Store, texts: Texts, v: int, w: int) -> int:
     a = store.occurrences[v]
     b = store.occurrences[w]

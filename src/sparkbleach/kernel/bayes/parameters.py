@@ -7,6 +7,7 @@ from math import log
 import numpy as np
 
 from ..jit import entry, i64
+from ..refs import ref
 from ..table import NONE
 from .evidence import GAMMA_TABLE, PRIOR_CELLS, PRIOR_ERROR, Parameters, rule_trust
 from .gamma import log_gamma
@@ -34,6 +35,9 @@ def new_parameters(n_rules: int, n_attributes: int) -> Parameters:
 @entry
 def refresh(store: Store, layout: Layout, parameters: Parameters, with_sources: bool) -> None:
     """Compute error rates, witnesses, and which rules are active."""
+    store = ref(store)
+    layout = ref(layout)
+    parameters = ref(parameters)
     side = store.state[SIDE]
     sums = store.sums
     for r in range(layout.rhs.size):
@@ -75,6 +79,9 @@ def refresh(store: Store, layout: Layout, parameters: Parameters, with_sources: 
 @entry
 def prepare(store: Store, layout: Layout, parameters: Parameters, with_sources: bool) -> None:
     """Compute what is taken from the counts as they are when a block is decided."""
+    store = ref(store)
+    layout = ref(layout)
+    parameters = ref(parameters)
     for r in range(layout.rhs.size):
         parameters.trust[r] = rule_trust(store, layout, r, with_sources)
     running = store.running

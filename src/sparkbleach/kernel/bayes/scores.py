@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit import i64, inline, jit
+from ..jit import apart, i64, inline
 from ..table import NONE, Records
 from ..values import value_less
 from .count import NOT_COMPARED, OUTVOTED, Tuples
@@ -73,7 +73,7 @@ def new_room(n_rules: int, n_attributes: int, n_places: int) -> Room:
 # ------------------------------------------------------------------------------------------ the reading
 
 
-@jit
+@apart
 def begin_reading(
     store: Store, layout: Layout, parameters: Parameters, sources: Sources, tuples: Tuples, i: int, room: Room
 ) -> None:
@@ -87,7 +87,7 @@ def begin_reading(
         _set_lift(store, layout, sources, tuples, i, r, room)
 
 
-@jit
+@apart
 def read_as(
     store: Store,
     layout: Layout,
@@ -209,7 +209,7 @@ def own_cell(store: Store, layout: Layout, tuples: Tuples, i: int, r: int, g: in
 # ------------------------------------------------------------------------------------------ scores
 
 
-@jit
+@apart
 def find_error(
     store: Store,
     layout: Layout,
@@ -302,7 +302,7 @@ def left_lift(
     return lift_of(store, layout, sources, tuples, i, r, room.reading[layout.rhs[r]], room.said, row)
 
 
-@jit
+@apart
 def left_score(
     store: Store,
     layout: Layout,
@@ -367,7 +367,7 @@ def right_score(
     return score
 
 
-@jit
+@apart
 def find_candidates(
     store: Store,
     layout: Layout,
@@ -453,7 +453,7 @@ def _add_most_frequent(store: Store, r: int, observed: int, room: Room, n: int) 
     return n
 
 
-@jit
+@apart
 def _add_most_probable(
     store: Store, layout: Layout, sources: Sources, r: int, observed: int, room: Room, n: int
 ) -> int:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit import entry, i64, inline, jit
+from ..jit import apart, entry, i64, inline
+from ..refs import ref
 from ..table import NONE
 from ..values import value_less
 from .count import Tuples
@@ -69,6 +70,12 @@ def find_doubtful(
     doubtful: NDArray[np.int32],
 ) -> int:
     """Find the tuples of which a rule would not pick every cell as it is; return how many."""
+    store = ref(store)
+    layout = ref(layout)
+    parameters = ref(parameters)
+    sources = ref(sources)
+    tuples = ref(tuples)
+    room = ref(room)
     n = i64(0)
     for i in range(first, last):
         for r in range(tuples.may_apply.shape[0]):
@@ -120,7 +127,7 @@ def _is_doubtful(
     return other != NONE and store.cells[other]["total"][side] >= store.cells[x]["total"][side]
 
 
-@jit
+@apart
 def _is_less_probable(
     store: Store,
     layout: Layout,
@@ -166,6 +173,14 @@ def search(
     reasons: Reasons,
 ) -> int:
     """Search for the most probable readings of the doubtful tuples `first` to `last`; return the moves."""
+    store = ref(store)
+    layout = ref(layout)
+    parameters = ref(parameters)
+    sources = ref(sources)
+    tuples = ref(tuples)
+    room = ref(room)
+    moves = ref(moves)
+    reasons = ref(reasons)
     n_moves = i64(0)
     for k in range(first, last):
         n_moves = _search_tuple(
@@ -261,7 +276,7 @@ def _find_best_move(
         _find_best_change(store, layout, parameters, sources, tuples, i, a, threshold, room)
 
 
-@jit
+@apart
 def _find_best_fill(
     store: Store,
     layout: Layout,

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hashing import mix64
-from ..jit import entry, i64, inline, jit
+from ..jit import apart, entry, i64, inline
 from ..panes import add_cells, cell_add
+from ..refs import ref
 from ..table import (
     NONE,
     Pool,
@@ -131,7 +132,7 @@ def has_vote(store: Store, x: int, source: int) -> bool:
     return vote != NONE and store.votes[vote]["total"][store.state[SIDE]] > 0
 
 
-@jit
+@apart
 def _vote_of(store: Store, x: int, source: int, pane: int) -> int:
     vote = _vote_find(store, x, source)
     if vote == NONE:
@@ -151,7 +152,7 @@ def _vote_of(store: Store, x: int, source: int, pane: int) -> int:
     return vote
 
 
-@jit
+@apart
 def add_vote(store: Store, x: int, source: int, pane: int, start: int, r: int) -> None:
     """Count a vote of a source for the value of a cell; note whether it repeats what it said before."""
     side = store.state[SIDE]
@@ -180,7 +181,7 @@ def add_vote(store: Store, x: int, source: int, pane: int, start: int, r: int) -
         store.votes[vote]["total"][other_side(store)] += 1
 
 
-@jit
+@apart
 def begin_votes(store: Store, x: int, source: int, count: int, pane: int, start: int) -> None:  # noqa: ARG001
     """Let a cell that begins at a count have it by the votes of one source."""
     vote = _vote_of(store, x, source, pane)
@@ -251,7 +252,7 @@ def _n_copies(store: Store, sources: Sources, x: int, vote: int) -> int:
     return n
 
 
-@jit
+@apart
 def vote_score(store: Store, sources: Sources, x: int, k: int, without: int) -> tuple[float, bool]:
     """Return the score of a cell by its votes, less one of a source, and whether it has any vote."""
     side = store.state[SIDE]
@@ -291,12 +292,14 @@ def note_row(
     start: int,
 ) -> None:
     """Compare each tuple with the last row of every other source for the same left side."""
+    sources = ref(sources)
+    layout = ref(layout)
     for i in range(first, last):
         for side in range(sources.sides.size):
             _note_row(sources, layout, values, i64(source[i]), i, side, pane, start)
 
 
-@jit
+@apart
 def _note_row(
     sources: Sources,
     layout: Layout,
@@ -348,7 +351,7 @@ def _note_row(
             sources.row_right[own, k] = values[a, i]
 
 
-@jit
+@apart
 def _note_pair(sources: Sources, s: int, t: int, same: bool) -> None:
     pair = _pair_find(sources, s, t)
     if pair == NONE:
@@ -390,6 +393,8 @@ def estimate_accuracy(
         right: Room for a number for each source.
         said: Likewise.
     """
+    store = ref(store)
+    sources = ref(sources)
     side = store.state[SIDE]
     at = i64(0)
     vote_at = i64(0)
@@ -417,7 +422,7 @@ def estimate_accuracy(
             _estimate_values(store, sources, groups, posterior, weights)
 
 
-@jit
+@apart
 def _estimate_sources(
     store: Store,
     sources: Sources,
@@ -448,7 +453,7 @@ def _estimate_sources(
         sources.accuracy[s] = (right[s] + 4.0) / (said[s] + 5.0) if said[s] > 0.0 else UNKNOWN_ACCURACY
 
 
-@jit
+@apart
 def _estimate_values(
     store: Store,
     sources: Sources,
