@@ -266,14 +266,15 @@ class BayesCleaner:
         Of what shadow rules would repair, only the cells that violate one of them.
         """
         repaired: list[RepairedColumn] = []
+        cells = decided.found.cells
         for a, name in enumerate(self.model.attributes):
             reported: Mask = np.ones(violated.shape[1], np.bool_)
             if not self.applied:
                 shadow = [r for r in self._on(name) if self._is_shadow(r)]
                 reported = np.logical_or.reduce(violated[shadow], axis=0)
-            of_attribute = (decided.attribute == a) & reported[decided.tuple]
+            of_attribute = (cells.attribute == a) & reported[cells.tuple]
             for verdict in (CHANGED, FLAGGED) if self.applied else (CHANGED,):
-                which = np.flatnonzero(of_attribute & (decided.verdict == verdict))
+                which = np.flatnonzero(of_attribute & (cells.verdict == verdict))
                 found = []
                 if which.size:
                     found.append(
@@ -282,7 +283,7 @@ class BayesCleaner:
                             self.schema,
                             self.state.values,
                             name,
-                            decided,
+                            decided.found,
                             which,
                             position,
                             version,

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..kernel.bayes.found import Found
 from ..kernel.bayes.scores import FROM_ATTRIBUTE, FROM_NEW_VALUES, FROM_REPUTATION, FROM_SOURCE
-from ..kernel.bayes.state import Decided
 from ..kernel.table import NONE
 from ..kernel.values import Values
 from .audit import TERM, RepairedColumn, candidate_lists, probable_reasons, rule_lists
@@ -28,7 +28,7 @@ def read_column(
     schema: pa.Schema,
     values: Values,
     attribute: str,
-    decided: Decided,
+    found: Found,
     which: NDArray[np.int64],
     position: int,
     version: int,
@@ -39,73 +39,69 @@ def read_column(
 
     The batch begins at the position.
     """
-    which = which[np.argsort(decided.tuple[which], kind="stable")]
+    cells = found.cells
+    which = which[np.argsort(cells.tuple[which], kind="stable")]
     type = schema.field(attribute).type
-    rows = decided.tuple[which].astype(np.int64)
+    rows = cells.tuple[which].astype(np.int64)
+    rules = cells.rules[which]
     why = probable_reasons(
-        rule_lists(decided.reasons.rules[which], [one.id for one in model.rules]),
-        _candidates(model, schema, values, type, decided, which),
-        1.0 / (1.0 + np.exp(-decided.gain[which])),
-        np.count_nonzero(decided.reasons.rules[which], axis=1),
-        decided.step[which],
-        decided.reasons.error_rate[which],
-        _error_from(decided, which),
+        rule_lists(rules, [one.id for one in model.rules]),
+        _candidates(model, schema, values, type, found, which),
+        1.0 / (1.0 + np.exp(-cells.gain[which])),
+        np.count_nonzero(rules, axis=1),
+        cells.step[which],
+        cells.error_rate[which],
+        _error_from(found, which),
     )
-    new = decode(values, decided.value[which], type)
+    new = decode(values, cells.value[which], type)
     return RepairedColumn(attribute, version, applied, rows, rows + position, new, why)
 
 
 def _candidates(
-    model: Model,
-    schema: pa.Schema,
-    values: Values,
-    type: pa.DataType,
-    decided: Decided,
-    which: NDArray[np.int64],
+    model: Model, schema: pa.Schema, values: Values, type: pa.DataType, found: Found, which: NDArray[np.int64]
 ) -> pa.Array:
-    reasons = decided.reasons
-    given = reasons.value[which] != NONE
-    is_recurrence = reasons.alike_class[which][given] == NONE
-    alike = reasons.alike[which][given]
-    terms = _terms(model, schema, values, decided, which, given)
+    lengths = found.cells.n[which]
+    at = _ranges(found.cells.first[which], lengths)
+    candidates = found.candidates
+    is_recurrence = candidates.alike_class[at] == NONE
+    alike = candidates.alike[at]
     return candidate_lists(
-        np.count_nonzero(given, axis=1),
+        lengths,
         [
-            decode(values, reasons.value[which][given], type),
-            pa.array(reasons.support[which][given]),
-            pa.array(reasons.score[which][given]),
-            pa.array(reasons.error[which][given]),
+            decode(values, candidates.value[at], type),
+            pa.array(candidates.support[at]),
+            pa.array(candidates.score[at]),
+            pa.array(candidates.error[at]),
             pa.array(np.where(is_recurrence, 0.0, alike)),
             pa.array(np.where(is_recurrence, alike, 0.0)),
-            pa.array(reasons.common[which][given]),
-            terms,
+            pa.array(candidates.common[at]),
+            _terms(model, schema, values, found, at),
         ],
     )
 
 
+def _ranges(first: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers from each first one on, as many as its length says, all one after the other."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if ends.size else 0) + np.repeat(first - ends + lengths, lengths)
+
+
 def _terms(
-    model: Model,
-    schema: pa.Schema,
-    values: Values,
-    decided: Decided,
-    which: NDArray[np.int64],
-    given: NDArray[np.bool_],
+    model: Model, schema: pa.Schema, values: Values, found: Found, which: NDArray[np.int64]
 ) -> pa.Array:
-    """Return for each candidate what rules add to its score."""
-    reasons = decided.reasons
-    rule = reasons.rule[which][given]
-    has_term = rule != NONE
-    rules = rule[has_term]
-    keys = _keys(model, schema, values, rules, decided.keys[which][given][has_term])
+    """Return for each of some candidates what rules add to its score."""
+    terms = found.terms
+    lengths = found.candidates.n[which]
+    at = _ranges(found.candidates.first[which], lengths)
+    rules = terms.rule[at]
     fields = [
         pa.DictionaryArray.from_arrays(rules, pa.array([one.id for one in model.rules])).cast(pa.string()),
-        keys,
-        pa.array(reasons.in_group[which][given][has_term]),
-        pa.array(reasons.of_group[which][given][has_term]),
-        pa.array(reasons.trust[which][given][has_term]),
-        pa.array(reasons.lift[which][given][has_term]),
+        _keys(model, schema, values, rules, terms.key[at]),
+        pa.array(terms.in_group[at]),
+        pa.array(terms.of_group[at]),
+        pa.array(terms.trust[at]),
+        pa.array(terms.lift[at]),
     ]
-    lengths = np.count_nonzero(has_term, axis=1)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(fields, fields=list(TERM)))
 
@@ -132,10 +128,10 @@ def _keys(
     return pa.concat_arrays([plain(one) for one in found]).cast(pa.string()).take(pa.array(order))
 
 
-def _error_from(decided: Decided, which: NDArray[np.int64]) -> pa.Array:
+def _error_from(found: Found, which: NDArray[np.int64]) -> pa.Array:
     """Return what the error rates of the observed cells are computed from, as text."""
-    kind, out, seen = decided.reasons.error_from[which].T
-    is_null = decided.reasons.error_rate[which] < 0.0
+    kind, out, seen = found.cells.error_from[which].T
+    is_null = found.cells.error_rate[which] < 0.0
     texts = pa.array([_ERROR_FROM[k] for k in range(len(_ERROR_FROM))])
     named = texts.take(pa.array(np.where(is_null, 0, kind)))
     counted = pc.binary_join_element_wise(

@@ -7,109 +7,124 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit import entry, i64, inline
-from ..refs import ref
+from ..jit import apart, i64, inline
 from ..table import NONE
 from .count import Tuples
 from .evidence import Parameters
+from .explain import Reasons
+from .found import N_CELLS, Found, add_reasons
 from .layout import Layout
-from .search import Moves
+from .store import Store
+
+MOVES = 12  #: at most, in a tuple
 
 UNREPORTED, CHANGED, FLAGGED = 0, 1, 2
 
 
-class Changes(NamedTuple):
-    """Cells that are read differently in the end, a row each, in the order of tuples and of last moves."""
+class Moves(NamedTuple):
+    """The moves of a tuple, in the order in which they were made."""
 
-    tuple: NDArray[np.int32]
     attribute: NDArray[np.int32]
     value: NDArray[np.int32]
-    gain: NDArray[np.float64]  #: of its last move
-    step: NDArray[np.int32]  #: the order of the last moves of reported cells, from 1
+    gain: NDArray[np.float64]
+
+
+class Changes(NamedTuple):
+    """The cells of a tuple that are read differently in the end, in the order of their last moves."""
+
+    attribute: NDArray[np.int32]
     move: NDArray[np.int32]  #: which of the moves is its last one
+    verdict: NDArray[np.uint8]
 
 
-def new_changes(n: int) -> Changes:
-    """Return room for `n` changes."""
-    return Changes(
-        np.empty(n, np.int32),
-        np.empty(n, np.int32),
-        np.empty(n, np.int32),
-        np.empty(n),
-        np.empty(n, np.int32),
-        np.empty(n, np.int32),
-    )
+def new_moves() -> Moves:
+    """Return room for the moves of a tuple."""
+    return Moves(np.empty(MOVES, np.int32), np.empty(MOVES, np.int32), np.empty(MOVES))
 
 
-@entry
-def find_changes(tuples: Tuples, moves: Moves, n_moves: int, changes: Changes) -> int:
-    """Find the cells that are read differently after all moves; return how many."""
-    tuples = ref(tuples)
-    moves = ref(moves)
-    changes = ref(changes)
+def new_changes() -> Changes:
+    """Return room for the changes of a tuple."""
+    return Changes(np.empty(MOVES, np.int32), np.empty(MOVES, np.int32), np.empty(MOVES, np.uint8))
+
+
+@apart
+def conclude(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    tuples: Tuples,
+    i: int,
+    moves: Moves,
+    n_moves: int,
+    reasons: Reasons,
+    repair_left: bool,
+    changes: Changes,
+    found: Found,
+) -> None:
+    """Add the cells of a tuple that change or are flagged to what was found."""
+    n = find_changes(tuples, i, moves, n_moves, changes)
+    judge(layout, parameters, tuples, i, changes, n, repair_left)
+    step = i64(0)
+    for c in range(n):
+        if changes.verdict[c] == UNREPORTED:
+            continue
+        step += 1
+        move = i64(changes.move[c])
+        cell = found.n[N_CELLS]
+        found.cells.tuple[cell] = i
+        found.cells.attribute[cell] = changes.attribute[c]
+        found.cells.value[cell] = moves.value[move]
+        found.cells.gain[cell] = moves.gain[move]
+        found.cells.step[cell] = step
+        found.cells.verdict[cell] = changes.verdict[c]
+        add_reasons(store, found, reasons, move)
+        found.n[N_CELLS] = cell + 1
+
+
+@inline
+def find_changes(tuples: Tuples, i: int, moves: Moves, n_moves: int, changes: Changes) -> int:
+    """Find the cells of a tuple that are read differently after all moves; return how many."""
     n = i64(0)
-    first = i64(0)
-    while first < n_moves:
-        i = moves.tuple[first]
-        last = first
-        while last < n_moves and moves.tuple[last] == i:
-            last += 1
-        for m in range(first, last):
-            a = moves.attribute[m]
-            is_last = moves.value[m] != tuples.values[a, i]
-            for later in range(m + 1, last):
-                is_last = is_last and moves.attribute[later] != a
-            if is_last:
-                changes.tuple[n] = i
-                changes.attribute[n] = a
-                changes.value[n] = moves.value[m]
-                changes.gain[n] = moves.gain[m]
-                changes.move[n] = m
-                n += 1
-        first = last
+    for m in range(n_moves):
+        a = moves.attribute[m]
+        is_last = moves.value[m] != tuples.values[a, i]
+        for later in range(m + 1, n_moves):
+            is_last = is_last and moves.attribute[later] != a
+        if is_last:
+            changes.attribute[n] = a
+            changes.move[n] = m
+            n += 1
     return n
 
 
-@entry
+@inline
 def judge(
     layout: Layout,
     parameters: Parameters,
     tuples: Tuples,
+    i: int,
     changes: Changes,
-    n_changes: int,
+    n: int,
     repair_left: bool,
-    verdicts: NDArray[np.uint8],
 ) -> None:
     """Write for each change whether the cell changes, is flagged, or is left as it is without a word.
 
     A cell on left sides only is flagged, unless `repair_left`; so are the right sides of rules that read it.
     """
-    layout = ref(layout)
-    parameters = ref(parameters)
-    tuples = ref(tuples)
-    changes = ref(changes)
-    first = i64(0)
-    while first < n_changes:
-        last = first
-        while last < n_changes and changes.tuple[last] == changes.tuple[first]:
-            verdicts[last] = _judge_cell(layout, parameters, tuples, changes, last, repair_left)
-            last += 1
-        for c in range(first, last):
-            if verdicts[c] == CHANGED:
-                for other in range(first, last):
-                    a = changes.attribute[other]
-                    if (
-                        verdicts[other] == FLAGGED
-                        and not is_right_side(layout, parameters, a)
-                        and _is_read_through(layout, parameters, tuples, changes, c, a)
-                    ):
-                        verdicts[c] = FLAGGED
-                        break
-        step = 0
-        for c in range(first, last):
-            step += verdicts[c] != UNREPORTED
-            changes.step[c] = step
-        first = last
+    verdict = changes.verdict
+    for c in range(n):
+        verdict[c] = _judge_cell(layout, parameters, tuples, i, changes.attribute[c], repair_left)
+    for c in range(n):
+        if verdict[c] == CHANGED:
+            for other in range(n):
+                a = changes.attribute[other]
+                if (
+                    verdict[other] == FLAGGED
+                    and not is_right_side(layout, parameters, a)
+                    and _is_read_through(layout, parameters, tuples, i, changes.attribute[c], a)
+                ):
+                    verdict[c] = FLAGGED
+                    break
 
 
 @inline
@@ -123,10 +138,8 @@ def is_right_side(layout: Layout, parameters: Parameters, a: int) -> bool:
 
 @inline
 def _judge_cell(
-    layout: Layout, parameters: Parameters, tuples: Tuples, changes: Changes, c: int, repair_left: bool
+    layout: Layout, parameters: Parameters, tuples: Tuples, i: int, a: int, repair_left: bool
 ) -> int:
-    a = changes.attribute[c]
-    i = changes.tuple[c]
     if tuples.values[a, i] == NONE:
         for k in range(layout.on_first[a], layout.on_first[a + 1]):
             r = layout.on[k]
@@ -138,15 +151,11 @@ def _judge_cell(
 
 @inline
 def _is_read_through(
-    layout: Layout, parameters: Parameters, tuples: Tuples, changes: Changes, c: int, a: int
+    layout: Layout, parameters: Parameters, tuples: Tuples, i: int, right: int, a: int
 ) -> bool:
-    """Return whether an active rule with the attribute `a` on the left has the change on the right."""
+    """Return whether an active rule with the attribute `a` on the left has another one on the right."""
     for k in range(layout.left_first[a], layout.left_first[a + 1]):
         r = layout.left[k]
-        if (
-            parameters.is_active[r]
-            and tuples.may_apply[r, changes.tuple[c]]
-            and layout.rhs[r] == changes.attribute[c]
-        ):
+        if parameters.is_active[r] and tuples.may_apply[r, i] and layout.rhs[r] == right:
             return True
     return False

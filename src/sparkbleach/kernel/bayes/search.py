@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import exp, log
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,9 @@ from ..values import value_less
 from .count import Tuples
 from .evidence import Parameters, background, listen, probability
 from .explain import Reasons, explain
+from .found import Found, has_room
 from .groups import group_find
+from .judge import MOVES, Changes, Moves, conclude
 from .layout import Layout
 from .likeness import likeness
 from .scores import (
@@ -33,25 +34,8 @@ from .scores import (
 from .store import SIDE, TOP, Store
 from .votes import Sources
 
-MOVES = 12  #: at most, in a tuple
-
 _TIE = 1e-9
 _ROUNDING = 1e-6  # a bound within this of what it is compared with may be off
-
-
-class Moves(NamedTuple):
-    """All moves, those of a tuple one after the other in the order in which they were made."""
-
-    tuple: NDArray[np.int32]
-    attribute: NDArray[np.int32]
-    value: NDArray[np.int32]
-    gain: NDArray[np.float64]
-
-
-def new_moves(n_tuples: int) -> Moves:
-    """Return room for the moves of some tuples."""
-    n = n_tuples * MOVES
-    return Moves(np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n))
 
 
 # ------------------------------------------------------------------------------------------ which tuples
@@ -168,11 +152,18 @@ def search(
     first: int,
     last: int,
     threshold: float,
+    repair_left: bool,
     room: Room,
     moves: Moves,
+    changes: Changes,
     reasons: Reasons,
+    found: Found,
 ) -> int:
-    """Search for the most probable readings of the doubtful tuples `first` to `last`; return the moves."""
+    """Search for the most probable readings of the doubtful tuples `first` to `last`.
+
+    Returns:
+        Up to which of them there was room for what is found.
+    """
     store = ref(store)
     layout = ref(layout)
     parameters = ref(parameters)
@@ -180,23 +171,22 @@ def search(
     tuples = ref(tuples)
     room = ref(room)
     moves = ref(moves)
+    changes = ref(changes)
     reasons = ref(reasons)
-    n_moves = i64(0)
+    found = ref(found)
+    n_terms = reasons.rule.shape[2]
     for k in range(first, last):
+        if not has_room(found, MOVES, n_terms):
+            return k
+        i = i64(doubtful[k])
         n_moves = _search_tuple(
-            store,
-            layout,
-            parameters,
-            sources,
-            tuples,
-            i64(doubtful[k]),
-            threshold,
-            room,
-            moves,
-            reasons,
-            n_moves,
+            store, layout, parameters, sources, tuples, i, threshold, room, moves, reasons
         )
-    return n_moves
+        if n_moves > 0:
+            conclude(
+                store, layout, parameters, tuples, i, moves, n_moves, reasons, repair_left, changes, found
+            )
+    return last
 
 
 @inline
@@ -211,8 +201,9 @@ def _search_tuple(
     room: Room,
     moves: Moves,
     reasons: Reasons,
-    n_moves: int,
 ) -> int:
+    """Read the cells of a tuple differently, best first; return how many moves were made."""
+    n_moves = i64(0)
     n_attributes = tuples.values.shape[0]
     begin_reading(store, layout, parameters, sources, tuples, i, room)
     for a in range(n_attributes):
@@ -229,7 +220,6 @@ def _search_tuple(
                 best = a
         if best == NONE:
             break
-        moves.tuple[n_moves] = i
         moves.attribute[n_moves] = best
         moves.value[n_moves] = room.to[best]
         moves.gain[n_moves] = room.gain[best]

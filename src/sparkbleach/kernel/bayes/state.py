@@ -18,12 +18,13 @@ from .change import drop_attribute, drop_rule, renumbered
 from .count import Tuples, count_tuples, number_values, write_texts
 from .expire import count_level_room, halve, sweep_groups, sweep_reverses, sweep_rows, sweep_values
 from .explain import Reasons, new_reasons
-from .judge import UNREPORTED, find_changes, judge, new_changes
+from .found import Found, joined_found, new_found, reserve_found
+from .judge import MOVES, Changes, Moves, new_changes, new_moves
 from .layout import Layout, NumberedRule, make_layout
 from .likeness import forget_pairs
 from .parameters import new_parameters, prepare, refresh
 from .scores import Room, new_room
-from .search import MOVES, Moves, find_doubtful, new_moves, search
+from .search import find_doubtful, search
 from .store import (
     CARRY,
     DUE,
@@ -42,6 +43,7 @@ from .votes import Sources, estimate_accuracy, new_sources, note_row, reserve_so
 _REFRESH_TUPLES = 100
 _CHUNK_TUPLES = 16_384
 _TRUST_GROUPS = 512
+_FOUND_CELLS = 1000  # for which room is made at a time
 _EMPTY_SOURCE: NDArray[np.int32] = np.zeros(0, np.int32)
 
 #: texts of new values: from their codes to bytes and offsets
@@ -75,18 +77,21 @@ class Input(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """What was decided in a batch, block by block put together."""
+    """What was decided in a batch."""
 
-    tuple: NDArray[np.int32]  #: by change
-    attribute: NDArray[np.int32]
-    value: NDArray[np.int32]
-    gain: NDArray[np.float64]
-    step: NDArray[np.int32]
-    verdict: NDArray[np.uint8]
-    reasons: Reasons
-    keys: NDArray[np.int32]  #: by change, candidate, rule and place: the left values of the group
+    found: Found  #: the cells that change or are flagged; those of an attribute are in no order
     violated: NDArray[np.bool_]  #: by rule and tuple
     accepted: Acceptances
+
+
+class Desk(NamedTuple):
+    """What a thread searches with."""
+
+    room: Room
+    moves: Moves
+    changes: Changes
+    reasons: Reasons
+    found: Found
 
 
 class BayesState:
@@ -117,7 +122,7 @@ class BayesState:
         self.swept = 0  #: how far the sweep is
         self.sweep_ends = (0, 0, 0, 0)
         self.sweep_start = 0  #: the first pane of the horizon that it prepares
-        self._rooms: list[Room] = []
+        self._desks: list[Desk] = []
         refresh(self.store, self.layout, self.parameters, settings.with_sources)
 
     # -------------------------------------------------------------------------------------- questions
@@ -161,8 +166,9 @@ class BayesState:
             What was decided. It names values that stay as they are until the next call.
         """
         recycle_values(self.store.values)
-        for room in self._rooms:
-            forget_pairs(room.texts)
+        for desk in self._desks:
+            forget_pairs(desk.room.texts)
+            desk.found.n[:] = 0
         n = batch.panes.size
         n_rules, n_attributes = len(self.rules), len(batch.columns)
         tuples = Tuples(
@@ -174,13 +180,14 @@ class BayesState:
             np.empty((n_rules, n), np.uint8),
             np.zeros((n_rules, n), np.bool_),
         )
-        parts: list[Decided] = []
+        accepted: list[Acceptances] = []
         cuts = np.flatnonzero(np.diff(batch.panes)) + 1
         for first, last in zip([0, *cuts], [*cuts, n], strict=True):
             if first < last:
                 self._move_to(int(batch.panes[first]))
-                self._process_pane(batch, tuples, int(first), int(last), position, map, parts)
-        return _joined(parts, self.layout, tuples)
+                self._process_pane(batch, tuples, int(first), int(last), position, map, accepted)
+        found = joined_found([desk.found for desk in self._desks] or [self._desk(0).found])
+        return Decided(found, tuples.violated, _joined(accepted))
 
     def _process_pane(
         self,
@@ -190,7 +197,7 @@ class BayesState:
         last: int,
         position: int,
         map: Map,
-        parts: list[Decided],
+        accepted: list[Acceptances],
     ) -> None:
         """Process tuples of one pane, in chunks of whole blocks."""
         ahead = self.settings.look_ahead
@@ -200,8 +207,8 @@ class BayesState:
             self._number(batch, tuples, begin, end)
             for block in range(begin, end, ahead):
                 stop = min(block + ahead, end)
-                self._count(tuples, block, stop, position, parts)
-                self._decide(tuples, block, stop, map, parts)
+                self._count(tuples, block, stop, position, accepted)
+                self._decide(tuples, block, stop, map)
             self.pane_tuples += end - begin
             self._sweep_some()
 
@@ -238,13 +245,13 @@ class BayesState:
             reserve_new_values(store, n_new, int(offsets[-1]))
             write_texts(store, new, n_new, data, offsets)
 
-    def _count(self, tuples: Tuples, first: int, last: int, position: int, parts: list[Decided]) -> None:
+    def _count(self, tuples: Tuples, first: int, last: int, position: int, all: list[Acceptances]) -> None:
         n = last - first
         store, settings = self.store, self.settings
         reserve_store(store, n, with_votes=settings.with_sources)
         n_accepting = int(np.count_nonzero(self.layout.accept_after))
         accepted = new_acceptances(n * n_accepting)
-        room = self._room(0)
+        room = self._desk(0).room
         count_tuples(
             store,
             self.layout,
@@ -277,8 +284,7 @@ class BayesState:
             )
         if accepted.n[0]:
             rows = [array[: int(accepted.n[0])] for array in accepted[1:]]
-            given = Acceptances(accepted.n, *rows)
-            parts.append(_nothing_decided(self.layout)._replace(accepted=given))
+            all.append(Acceptances(accepted.n, *rows))
         if store.state[N_TUPLES] >= store.state[DUE]:
             store.state[DUE] = store.state[N_TUPLES] + _REFRESH_TUPLES
             self._refresh()
@@ -288,74 +294,57 @@ class BayesState:
         if self.settings.with_sources:
             self._estimate_sources()
 
-    def _decide(self, tuples: Tuples, first: int, last: int, map: Map, parts: list[Decided]) -> None:
+    def _decide(self, tuples: Tuples, first: int, last: int, map: Map) -> None:
         """Search for the most probable reading of each tuple of a block that needs it."""
         store, layout, parameters, sources = self.store, self.layout, self.parameters, self.sources
         prepare(store, layout, parameters, self.settings.with_sources)
         doubtful = np.empty(last - first, np.int32)
-        n = find_doubtful(store, layout, parameters, sources, tuples, first, last, self._room(0), doubtful)
+        room = self._desk(0).room
+        n = find_doubtful(store, layout, parameters, sources, tuples, first, last, room, doubtful)
         if not n:
             return
         threshold = log(self.settings.confidence / (1.0 - self.settings.confidence))
 
-        def search_part(part: tuple[int, int, int]) -> tuple[Moves, Reasons, int]:
-            number, begin, end = part
-            moves = new_moves(end - begin)
-            reasons = new_reasons((end - begin) * MOVES, len(self.rules), _n_terms(layout))
-            found = search(
-                store,
-                layout,
-                parameters,
-                sources,
-                tuples,
-                doubtful,
-                begin,
-                end,
-                threshold,
-                self._room(number),
-                moves,
-                reasons,
-            )
-            return moves, reasons, found
+        def search_part(part: tuple[Desk, int, int]) -> None:
+            desk, begin, end = part
+            while begin < end:
+                begin = search(
+                    store,
+                    layout,
+                    parameters,
+                    sources,
+                    tuples,
+                    doubtful,
+                    begin,
+                    end,
+                    threshold,
+                    self.settings.repair_left,
+                    *desk,
+                )
+                if begin < end:
+                    reserve_found(desk.found, _FOUND_CELLS, desk.reasons.rule.shape[2])
 
-        for moves, reasons, n_moves in map(search_part, self._halves(n)):
-            if n_moves:
-                parts.append(self._conclude(tuples, moves, reasons, n_moves))
+        map(search_part, self._halves(n))
 
-    def _halves(self, n: int) -> list[tuple[int, int, int]]:
-        """Return the parts that threads search: number, beginning, end."""
+    def _halves(self, n: int) -> list[tuple[Desk, int, int]]:
+        """Return the parts that threads search: what with, beginning, end."""
         n_parts = 2 if n >= 64 else 1
-        self._room(n_parts - 1)
         ends = [n * k // n_parts for k in range(n_parts + 1)]
-        return [(k, ends[k], ends[k + 1]) for k in range(n_parts)]
+        return [(self._desk(k), ends[k], ends[k + 1]) for k in range(n_parts)]
 
-    def _conclude(self, tuples: Tuples, moves: Moves, reasons: Reasons, n_moves: int) -> Decided:
-        """Return the changes that moves come down to, with their reasons."""
-        changes = new_changes(n_moves)
-        n = find_changes(tuples, moves, n_moves, changes)
-        verdicts = np.zeros(n, np.uint8)
-        judge(self.layout, self.parameters, tuples, changes, n, self.settings.repair_left, verdicts)
-        which = np.flatnonzero(verdicts != UNREPORTED)
-        reported = Reasons._make(array[changes.move[which]] for array in reasons)
-        return Decided(
-            changes.tuple[which],
-            changes.attribute[which],
-            changes.value[which],
-            changes.gain[which],
-            changes.step[which],
-            verdicts[which],
-            reported,
-            self.store.left[reported.group],
-            tuples.violated,
-            new_acceptances(0),
-        )
-
-    def _room(self, number: int) -> Room:
-        while len(self._rooms) <= number:
-            self._rooms.append(
-                new_room(len(self.rules), self.layout.is_movable.size, self.layout.lhs.shape[1])
+    def _desk(self, number: int) -> Desk:
+        while len(self._desks) <= number:
+            n_rules, n_places = self.layout.lhs.shape
+            self._desks.append(
+                Desk(
+                    new_room(n_rules, self.layout.is_movable.size, n_places),
+                    new_moves(),
+                    new_changes(),
+                    new_reasons(MOVES, n_rules, _n_terms(self.layout)),
+                    new_found(n_rules, n_places),
+                )
             )
-        return self._rooms[number]
+        return self._desks[number]
 
     # -------------------------------------------------------------------------------------- sources
 
@@ -611,42 +600,10 @@ def _filled(template: Nested, arrays: Any) -> Nested:
     return type(template)(*(_filled(part, arrays) for part in template))  # type: ignore[attr-defined]
 
 
-def _joined(parts: Sequence[Decided], layout: Layout, tuples: Tuples) -> Decided:
-    """Put what was decided in the blocks of a batch together."""
-    if not parts:
-        parts = [_nothing_decided(layout)]
-    accepted = Acceptances(
-        np.array([sum(int(part.accepted.n[0]) for part in parts)]),
-        *(np.concatenate(arrays) for arrays in zip(*(part.accepted[1:] for part in parts), strict=True)),
-    )
-    return Decided(
-        np.concatenate([part.tuple for part in parts]),
-        np.concatenate([part.attribute for part in parts]),
-        np.concatenate([part.value for part in parts]),
-        np.concatenate([part.gain for part in parts]),
-        np.concatenate([part.step for part in parts]),
-        np.concatenate([part.verdict for part in parts]),
-        Reasons._make(
-            np.concatenate(arrays) for arrays in zip(*(part.reasons for part in parts), strict=True)
-        ),
-        np.concatenate([part.keys for part in parts]),
-        tuples.violated,
-        accepted,
-    )
-
-
-def _nothing_decided(layout: Layout) -> Decided:
-    reasons = new_reasons(0, layout.rhs.size, _n_terms(layout))
-    none: NDArray[np.int32] = np.zeros(0, np.int32)
-    return Decided(
-        none,
-        none,
-        none,
-        np.zeros(0),
-        none,
-        np.zeros(0, np.uint8),
-        reasons,
-        np.zeros((*reasons.group.shape, layout.lhs.shape[1]), np.int32),
-        np.zeros((layout.rhs.size, 0), np.bool_),
-        new_acceptances(0),
+def _joined(accepted: Sequence[Acceptances]) -> Acceptances:
+    """Put the changes that were accepted in the blocks of a batch together."""
+    accepted = [new_acceptances(0), *accepted]
+    return Acceptances(
+        np.array([sum(int(one.n[0]) for one in accepted)]),
+        *(np.concatenate(arrays) for arrays in zip(*(one[1:] for one in accepted), strict=True)),
     )
