@@ -102,3 +102,32 @@ else:
     def ref(typing: Any, target: Any) -> Any:  # noqa: ARG001
         """Return a reference to a named tuple."""
         return _Reference(target)(target), _write_reference
+
+
+def _write_prefetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    array_type = signature.args[0]
+    array = context.make_array(array_type)(context, builder, arguments[0])
+    # In bytes from the beginning: the rows of an array with several dimensions are as long as they are.
+    stride = cgutils.unpack_tuple(builder, array.strides)[0]
+    at = builder.add(builder.mul(arguments[1], stride), arguments[2])
+    address = builder.gep(builder.bitcast(array.data, _ADDRESS), [at])
+    i32 = ir.IntType(32)
+    function = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(ir.VoidType(), [_ADDRESS, i32, i32, i32]),
+        "llvm.prefetch.p0" if context.get_value_type(types.voidptr).is_opaque else "llvm.prefetch.p0i8",
+    )
+    builder.call(function, [address, i32(0), i32(3), i32(1)])
+    return context.get_dummy_value()
+
+
+if TYPE_CHECKING or numba.config.DISABLE_JIT:
+
+    def prefetch(array: Any, row: int, byte: int) -> None:
+        """Have the processor read a byte of a row, which will be needed soon; it is a hint, no more."""
+else:
+
+    @extending.intrinsic
+    def prefetch(typing: Any, array: Any, row: Any, byte: Any) -> Any:  # noqa: ARG001
+        """Have the processor read a byte of a row, which will be needed soon; it is a hint, no more."""
+        return types.none(array, types.int64, types.int64), _write_prefetch

@@ -59,7 +59,8 @@ def table_buckets(table: Table) -> int:
 
 
 @inline
-def _bucket(table: Table, hash: np.uint64) -> int:
+def table_bucket(table: Table, hash: np.uint64) -> int:
+    """Return the bucket that a record with this hash would be in."""
     level = table.state[_LEVEL]
     bucket = i64(hash & np.uint64(2 * level - 1))
     if bucket >= table.state[_BUCKETS]:
@@ -70,13 +71,13 @@ def _bucket(table: Table, hash: np.uint64) -> int:
 @inline
 def table_first(table: Table, hash: np.uint64) -> int:
     """Return the first record of the chain that a record with this hash would be in."""
-    return table.heads[_bucket(table, hash)]
+    return table.heads[table_bucket(table, hash)]
 
 
 @inline
 def table_insert(table: Table, records: Records, i: int) -> None:
     """Put record `i` in. The caller has made sure that `heads` has room for one more bucket."""
-    bucket = _bucket(table, records[i]["hash"])
+    bucket = table_bucket(table, records[i]["hash"])
     records[i]["next"] = table.heads[bucket]
     table.heads[bucket] = i
     table.state[_ITEMS] += 1
@@ -111,7 +112,7 @@ def _split_one_bucket(table: Table, records: Records) -> None:
 @jit
 def table_remove(table: Table, records: Records, i: int) -> None:
     """Take record `i` out; it must be in."""
-    bucket = _bucket(table, records[i]["hash"])
+    bucket = table_bucket(table, records[i]["hash"])
     at = table.heads[bucket]
     if at == i:
         table.heads[bucket] = records[i]["next"]

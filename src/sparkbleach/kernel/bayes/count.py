@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..groups import Groups
-from ..hashing import U8
+from ..hashing import U8, U64
 from ..jit import apart, entry, i64, inline
 from ..panes import cell_add
-from ..refs import ref
-from ..table import NONE, table_first
+from ..refs import prefetch, ref
+from ..table import NONE, table_bucket, table_first
 from ..truth import Acceptances, is_accepted
 from ..values import Column, arena_take, is_value, value_keep, value_new, value_release
 from .evidence import Parameters, group_trust
@@ -23,7 +23,9 @@ from .groups import (
     cell_new,
     forget_truth,
     group_find,
+    group_hash,
     group_new,
+    group_with_hash,
     other_side,
 )
 from .layout import Layout
@@ -32,6 +34,8 @@ from .store import CARRY, HALVINGS, N_TUPLES, SIDE, SWEEP, Counted, Store
 from .votes import add_vote, begin_votes
 
 NOT_OUTVOTED, OUTVOTED, NOT_COMPARED = 0, 1, 2
+
+_AHEAD = 16  # tuples whose groups are looked for before they are counted
 
 
 class Tuples(NamedTuple):
@@ -48,6 +52,18 @@ class Tuples(NamedTuple):
     ]  #: by rule and tuple: the cell that it was counted in, NONE if the rule does not apply
     outvoted: NDArray[np.uint8]  #: by rule and tuple: OUTVOTED, NOT_OUTVOTED, or NOT_COMPARED
     violated: NDArray[np.bool_]  #: by rule and tuple: whether the tuple violates it
+
+
+class Ahead(NamedTuple):
+    """What is known of the next few tuples before they are counted."""
+
+    hash: U64  #: by rule and tuple: of its group
+    group: NDArray[np.int32]  #: by rule and tuple: NONE if it is not there yet
+
+
+def new_ahead(n_rules: int) -> Ahead:
+    """Return room for a look ahead."""
+    return Ahead(np.zeros((n_rules, _AHEAD), np.uint64), np.zeros((n_rules, _AHEAD), np.int32))
 
 
 # ------------------------------------------------------------------------------------------ values
@@ -194,6 +210,7 @@ def count_tuples(
     window_start: int,
     start: int,
     left: NDArray[np.int32],
+    ahead: Ahead,
     accepted: Acceptances,
 ) -> None:
     """Count the tuples `first` to `last`, all of one pane.
@@ -211,6 +228,7 @@ def count_tuples(
         window_start: The first pane of the window: what violations are found in.
         start: The first pane of the horizon: what is counted.
         left: Room for the left values of a group.
+        ahead: Room to look ahead.
         accepted: Receives a row for each change that is accepted.
     """
     store = ref(store)
@@ -218,21 +236,103 @@ def count_tuples(
     parameters = ref(parameters)
     texts = ref(texts)
     tuples = ref(tuples)
+    ahead = ref(ahead)
     accepted = ref(accepted)
     n_attributes = tuples.values.shape[0]
     n_rules = tuples.may_apply.shape[0]
+    for begin in range(first, last, _AHEAD):
+        end = min(begin + _AHEAD, last)
+        _look_ahead(store, layout, tuples, begin, end, left, ahead)
+        for i in range(begin, end):
+            for a in range(n_attributes):
+                v = i64(tuples.values[a, i])
+                if v != NONE:
+                    _count_value(store, layout, a, v, pane, start)
+                    if (position + i) % 4 == 0:
+                        _compare_with_last(store, texts, a, v)
+            for r in range(n_rules):
+                known = i64(ahead.group[r, i - begin])
+                _count_in_group(
+                    store,
+                    layout,
+                    parameters,
+                    texts,
+                    tuples,
+                    i,
+                    r,
+                    pane,
+                    window_start,
+                    start,
+                    left,
+                    known,
+                    accepted,
+                )
+            store.state[N_TUPLES] += 1
+
+
+@apart
+def _look_ahead(
+    store: Store, layout: Layout, tuples: Tuples, first: int, last: int, left: NDArray[np.int32], ahead: Ahead
+) -> None:
+    """Find the groups of some tuples.
+
+    What a tuple touches lies anywhere in memory, and one place leads to the next: bucket, group, cell and
+    reverse group. The processor waits for each. It waits for those of many tuples at once if it is told of all
+    before the first one is needed.
+    """
+    n_rules = tuples.may_apply.shape[0]
     for i in range(first, last):
-        for a in range(n_attributes):
+        k = i - first
+        for a in range(tuples.values.shape[0]):
             v = i64(tuples.values[a, i])
             if v != NONE:
-                _count_value(store, layout, a, v, pane, start)
-                if (position + i) % 4 == 0:
-                    _compare_with_last(store, texts, a, v)
+                prefetch(store.occurrences, v, 0)
+                prefetch(store.reputation, v, 0)
         for r in range(n_rules):
-            _count_in_group(
-                store, layout, parameters, texts, tuples, i, r, pane, window_start, start, left, accepted
-            )
-        store.state[N_TUPLES] += 1
+            ahead.group[r, k] = NONE
+            if _read_left(layout, tuples, i, r, left):
+                hash = group_hash(layout, r, left)
+                ahead.hash[r, k] = hash
+                prefetch(store.group_table.heads, table_bucket(store.group_table, hash), 0)
+    for i in range(first, last):
+        for r in range(n_rules):
+            if _read_left(layout, tuples, i, r, left):
+                g = i64(table_first(store.group_table, ahead.hash[r, i - first]))
+                if g != NONE:
+                    prefetch(store.groups, g, 0)
+                    prefetch(store.groups, g, 64)
+                    prefetch(store.groups, g, 128)
+                    prefetch(store.left, g, 0)
+    for i in range(first, last):
+        for r in range(n_rules):
+            if _read_left(layout, tuples, i, r, left):
+                g = group_with_hash(store, layout, r, left, ahead.hash[r, i - first])
+                ahead.group[r, i - first] = g
+                if g != NONE:
+                    x = i64(store.groups[g]["recent_cell"])
+                    if x != NONE:
+                        prefetch(store.cells, x, 0)
+                        prefetch(store.links, x, 0)
+    for i in range(first, last):
+        for r in range(n_rules):
+            g = i64(ahead.group[r, i - first])
+            if g != NONE:
+                x = i64(store.groups[g]["recent_cell"])
+                if x != NONE:
+                    for j in range(layout.n_lhs[r]):
+                        prefetch(store.reverses, i64(store.links[x, j]["reverse"]), 0)
+
+
+@inline
+def _read_left(layout: Layout, tuples: Tuples, i: int, r: int, left: NDArray[np.int32]) -> bool:
+    """Write the left values of a tuple; return whether the rule applies."""
+    if not tuples.may_apply[r, i]:
+        return False
+    for j in range(layout.n_lhs[r]):
+        left[j] = tuples.values[layout.lhs[r, j], i]
+        if left[j] == NONE:
+            return False
+    return True
 
 
 @inline
@@ -248,20 +348,19 @@ def _count_in_group(
     window_start: int,
     start: int,
     left: NDArray[np.int32],
+    g: int,
     accepted: Acceptances,
 ) -> None:
+    """Count the right cell of a tuple in a group: the one that is known, or else the one that it finds."""
     tuples.cell[r, i] = NONE
     tuples.outvoted[r, i] = NOT_COMPARED
     tuples.violated[r, i] = False
-    if not tuples.may_apply[r, i]:
+    if not _read_left(layout, tuples, i, r, left):
         return
-    for j in range(layout.n_lhs[r]):
-        left[j] = tuples.values[layout.lhs[r, j], i]
-        if left[j] == NONE:
-            return
     a = layout.rhs[r]
     v = i64(tuples.values[a, i])
-    g = group_find(store, layout, r, left)
+    if g == NONE:  # another tuple may have begun it since
+        g = group_find(store, layout, r, left)
     if v == NONE:
         tuples.violated[r, i] = layout.fills[r] and g != NONE and store.groups[g]["last_pane"] >= window_start
         store.running.violations[r] += tuples.violated[r, i]

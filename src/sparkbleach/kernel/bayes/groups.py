@@ -38,17 +38,28 @@ def _add_left(hash: np.uint64, value: int) -> np.uint64:
 
 
 @inline
+def group_hash(layout: Layout, rule: int, left: np.ndarray) -> np.uint64:
+    """Return the hash of the group of a rule with these left values."""
+    hash = _left_hash(layout.serial[rule], left[0])
+    for j in range(1, layout.n_lhs[rule]):
+        hash = _add_left(hash, left[j])
+    return hash
+
+
+@inline
 def group_find(store: Store, layout: Layout, rule: int, left: np.ndarray) -> int:
     """Return the group of a rule with these left values, NONE if there is none; it may be empty."""
-    n = layout.n_lhs[rule]
-    hash = _left_hash(layout.serial[rule], left[0])
-    for j in range(1, n):
-        hash = _add_left(hash, left[j])
+    return group_with_hash(store, layout, rule, left, group_hash(layout, rule, left))
+
+
+@inline
+def group_with_hash(store: Store, layout: Layout, rule: int, left: np.ndarray, hash: np.uint64) -> int:
+    """Return the group with these left values, whose hash is known."""
     g = i64(table_first(store.group_table, hash))
     while g != NONE:
         if store.groups[g]["hash"] == hash and store.groups[g]["rule"] == rule:
             same = True
-            for j in range(n):
+            for j in range(layout.n_lhs[rule]):
                 same = same and store.left[g, j] == left[j]
             if same:
                 return g
@@ -60,12 +71,9 @@ def group_find(store: Store, layout: Layout, rule: int, left: np.ndarray) -> int
 def group_new(store: Store, layout: Layout, rule: int, left: np.ndarray) -> int:
     """Return a new group without cells."""
     n = layout.n_lhs[rule]
-    hash = _left_hash(layout.serial[rule], left[0])
-    for j in range(1, n):
-        hash = _add_left(hash, left[j])
     g = pool_take(store.group_pool, store.groups)
     group = store.groups[g]
-    group["hash"] = hash
+    group["hash"] = group_hash(layout, rule, left)
     group["rule"] = rule
     for j in range(store.left.shape[1]):
         store.left[g, j] = left[j] if j < n else NONE

@@ -142,12 +142,16 @@ def _listen_to_rule(
         if room.left[j] == NONE:
             return
         as_arrived = as_arrived and room.left[j] == tuples.values[a, i]
-    g = group_find(store, layout, r, room.left)
+    own = NONE
+    if as_arrived and tuples.cell[r, i] != NONE and layout.accept_after[r] == 0:
+        own = i64(tuples.cell[r, i])
+        g = i64(store.cells[own]["group"])
+    else:
+        g = group_find(store, layout, r, room.left)
+        if as_arrived and tuples.cell[r, i] != NONE and g != NONE:
+            own = own_cell(store, layout, tuples, i, r, g, room)
     if g == NONE or store.groups[g]["n"][store.state[SIDE]] == 0:
         return
-    own = NONE
-    if as_arrived and tuples.cell[r, i] != NONE:
-        own = own_cell(store, layout, tuples, i, r, g, room)
     source = i64(tuples.source[i]) if tuples.source.size else NONE
     listen(store, layout, parameters, sources, r, g, own, source, room.said, row)
 
@@ -188,6 +192,8 @@ def own_cell(store: Store, layout: Layout, tuples: Tuples, i: int, r: int, g: in
     The group, if it is known, is the one of the tuple as it arrived.
     """
     x = i64(tuples.cell[r, i])
+    if layout.accept_after[r] == 0:  # no change is ever accepted
+        return x
     v = tuples.values[layout.rhs[r], i]
     if g == NONE:
         for j in range(layout.n_lhs[r]):

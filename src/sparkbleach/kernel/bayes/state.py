@@ -15,7 +15,7 @@ from ..table import NONE, grow, pool_live, pool_used, table_buckets
 from ..truth import Acceptances, new_acceptances
 from ..values import Column, Values, arena_used, recycle_values
 from .change import drop_attribute, drop_rule, renumbered
-from .count import Tuples, count_tuples, number_values, write_texts
+from .count import Tuples, count_tuples, new_ahead, number_values, write_texts
 from .expire import count_level_room, halve, sweep_groups, sweep_reverses, sweep_rows, sweep_values
 from .explain import Reasons, new_reasons
 from .found import Found, joined_found, new_found, reserve_found
@@ -123,6 +123,7 @@ class BayesState:
         self.sweep_ends = (0, 0, 0, 0)
         self.sweep_start = 0  #: the first pane of the horizon that it prepares
         self._desks: list[Desk] = []
+        self._ahead = new_ahead(n_rules)
         refresh(self.store, self.layout, self.parameters, settings.with_sources)
 
     # -------------------------------------------------------------------------------------- questions
@@ -265,6 +266,7 @@ class BayesState:
             self._window_start(self.pane),
             self._start(self.pane),
             room.left,
+            self._ahead,
             accepted,
         )
         if settings.with_sources:
