@@ -26,6 +26,7 @@ GAMMA_TABLE = 256  #: how many numbers `Parameters.gamma` has
 SURPRISE_MAX = 0.01  #: of what a group says, the share that may be anything else; less in large groups
 
 _ALL_COUNTED = 50.0  # e to the minus this is nothing, beside 1, even a million times
+_NO_POWER = -746.0  # from here on exp is 0
 _RHO_MIN = 1e-6
 
 
@@ -59,6 +60,12 @@ SAID = np.dtype(
     ],
     align=True,
 )
+
+
+@inline
+def power(x: float) -> float:
+    """Return exp(x) for x <= 0; where that is 0, without the long way that the library takes there."""
+    return exp(x) if x > _NO_POWER else 0.0
 
 
 @inline
@@ -249,7 +256,7 @@ def listen(
     else:
         weight = log((1.0 - error) * n_values / error)
         top = weight * most
-        total = _sum_of_powers(store, g, own, own_count, n_values, weight, most) + exp(-top)
+        total = _sum_of_powers(store, g, own, own_count, n_values, weight, most) + power(-top)
     if layout.is_certain[r]:
         trust = 1.0
     elif with_votes:
@@ -261,7 +268,7 @@ def listen(
             evidence = _evidence(store, layout, r, n, most, n_values, log_factorials, mode, parameters)
         trust = sigmoid(log_odds(parameters.trust[r]) + evidence)
     surprise = min(SURPRISE_MAX, 1.0 / n)
-    rest = trust * ((1.0 - surprise) * exp(-top) / total + surprise) + (1.0 - trust)
+    rest = trust * ((1.0 - surprise) * power(-top) / total + surprise) + (1.0 - trust)
     what = said[row]
     what["group"] = g
     what["own"] = own
@@ -291,7 +298,7 @@ def _sum_of_powers(
                 break
             count = store.cells[x]["total"][side] - (x == own)
             if count > 0:
-                sum += exp(weight * (count - most))
+                sum += power(weight * (count - most))
         return sum
     left = n_values
     count = most
@@ -303,7 +310,7 @@ def _sum_of_powers(
         if own != NONE:
             values += (count == own_count - 1) - (count == own_count)
         if values > 0:
-            sum += values * exp(weight * (count - most))
+            sum += values * power(weight * (count - most))
             left -= values
         count -= 1
     return sum
@@ -348,4 +355,4 @@ def probability(
         exponent, _ = vote_score(store, sources, x, max(2, what["n_values"]), own_source)
     else:
         exponent = what["weight"] * count
-    return what["trust"] * (1.0 - what["surprise"]) * exp(exponent - what["top"]) / what["total"]
+    return what["trust"] * (1.0 - what["surprise"]) * power(exponent - what["top"]) / what["total"]

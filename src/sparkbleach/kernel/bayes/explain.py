@@ -12,11 +12,11 @@ from ..jit import apart, i64, inline
 from ..table import NONE
 from .count import Tuples
 from .evidence import Parameters, background, count_without_own
-from .groups import cell_find
 from .layout import Layout
 from .likeness import likeness
 from .scores import (
     Room,
+    cell_with,
     find_candidates,
     find_error,
     left_bound,
@@ -275,7 +275,7 @@ def _write_term(
 ) -> int:
     """Write the term of a rule; return how often its group has the value."""
     g = i64(room.said[said]["group"])
-    x = cell_find(store, g, v)
+    x = cell_with(store, room.said, said, v)
     count = i64(0)
     if x != NONE:
         count = count_without_own(store, room.said, said, x)

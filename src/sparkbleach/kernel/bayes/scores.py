@@ -173,8 +173,17 @@ def lift_of(
     if g == NONE or v == NONE:
         return 0.0
     a = layout.rhs[r]
-    p = probability(store, layout, sources, r, said, row, cell_find(store, g, v))
+    p = probability(store, layout, sources, r, said, row, cell_with(store, said, row, v))
     return log(p / background(store, a, v, i64(tuples.values[a, i])) + said[row]["background"])
+
+
+@inline
+def cell_with(store: Store, said: Records, row: int, v: int) -> int:
+    """Return the cell with a value in a group that was listened to: most often it is the tuple's own."""
+    own = i64(said[row]["own"])
+    if own != NONE and store.cells[own]["value"] == v:
+        return own
+    return cell_find(store, i64(said[row]["group"]), v)
 
 
 @inline
@@ -278,7 +287,7 @@ def recurrence_of(
         if not parameters.is_active[r] or said["group"] == NONE:
             continue
         if said["trust"] > 0.5 and said["n_values"] > 1:
-            x = cell_find(store, i64(said["group"]), observed)
+            x = cell_with(store, room.said, r, observed)
             if x != NONE and count_without_own(store, room.said, r, x) > 0:
                 found = max(found, -log((said["n_values"] - 1) * background(store, a, observed, observed)))
     return found
@@ -339,14 +348,14 @@ def left_bound(
     store: Store, layout: Layout, parameters: Parameters, tuples: Tuples, i: int, a: int, room: Room
 ) -> float:
     """Return what the rules with the attribute on the left can add at the most."""
-    bound = 0.0
+    rarest = 0.0
     for k in range(layout.left_first[a], layout.left_first[a + 1]):
         r = layout.left[k]
         right = layout.rhs[r]
         v = room.reading[right]
         if parameters.is_active[r] and tuples.may_apply[r, i] and v != NONE:
-            bound = max(bound, log(1.0 / background(store, right, v, i64(tuples.values[right, i])) + 1.0))
-    return bound
+            rarest = max(rarest, 1.0 / background(store, right, v, i64(tuples.values[right, i])))
+    return log(rarest + 1.0) if rarest > 0.0 else 0.0
 
 
 @inline

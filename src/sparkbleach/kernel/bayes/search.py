@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit import apart, entry, i64, inline
-from ..refs import ref
+from ..refs import prefetch, ref
 from ..table import NONE
 from ..values import value_less
 from .count import Tuples
@@ -179,6 +179,8 @@ def search(
         if not has_room(found, MOVES, n_terms):
             return k
         i = i64(doubtful[k])
+        if k + 2 < last:
+            _look_ahead(store, layout, tuples, i64(doubtful[k + 2]), i64(doubtful[k + 1]))
         n_moves = _search_tuple(
             store, layout, parameters, sources, tuples, i, threshold, room, moves, reasons
         )
@@ -187,6 +189,22 @@ def search(
                 store, layout, parameters, tuples, i, moves, n_moves, reasons, repair_left, changes, found
             )
     return last
+
+
+@inline
+def _look_ahead(store: Store, layout: Layout, tuples: Tuples, second: int, next: int) -> None:
+    """Have the processor read what the next two tuples will need."""
+    for r in range(layout.rhs.size):
+        x = i64(tuples.cell[r, second])
+        if x != NONE:
+            prefetch(store.cells, x, 0)
+        x = i64(tuples.cell[r, next])
+        if x != NONE:
+            g = i64(store.cells[x]["group"])
+            if g != NONE:  # it went when a change was accepted
+                prefetch(store.groups, g, 0)
+                prefetch(store.groups, g, 64)
+                prefetch(store.groups, g, 128)
 
 
 @inline
