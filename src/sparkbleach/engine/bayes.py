@@ -169,11 +169,12 @@ class BayesCleaner:
         threads: Threads,
     ) -> DecidedBatch:
         """Clean a batch whose first tuple is at a position."""
+        columns.read(self.model.attributes, threads)
         constants = self._constants(columns, holds)
         given = self._input(columns, holds, panes, constants)
         decided = self.state.process(given, position, threads.map)
         violated = self._violated(decided, constants)
-        repaired = self._repaired(decided, constants, violated, position, version)
+        repaired = self._repaired(decided, constants, violated, position, version, threads)
         tallies = count_decisions(repaired, applied=self.applied)
         for id, tally in tallies.items():
             if id in self.tallies:  # implied rules are not
@@ -259,45 +260,65 @@ class BayesCleaner:
         ]
 
     def _repaired(
-        self, decided: Decided, constants: FoundConstants, violated: Mask, position: int, version: int
+        self,
+        decided: Decided,
+        constants: FoundConstants,
+        violated: Mask,
+        position: int,
+        version: int,
+        threads: Threads,
     ) -> list[RepairedColumn]:
         """Return the changed cells by attribute, and apart from them those that are flagged.
 
         Of what shadow rules would repair, only the cells that violate one of them.
         """
-        repaired: list[RepairedColumn] = []
+        verdicts = (CHANGED, FLAGGED) if self.applied else (CHANGED,)
+        work = [(a, verdict) for a in range(len(self.model.attributes)) for verdict in verdicts]
+        repaired = threads.map(
+            lambda one: self._repaired_column(*one, decided, constants, violated, position, version), work
+        )
+        return [column for column in repaired if column is not None]
+
+    def _repaired_column(
+        self,
+        a: int,
+        verdict: int,
+        decided: Decided,
+        constants: FoundConstants,
+        violated: Mask,
+        position: int,
+        version: int,
+    ) -> RepairedColumn | None:
+        """Return the cells of an attribute that were changed, or flagged; None if there are none."""
+        name = self.model.attributes[a]
         cells = decided.found.cells
-        for a, name in enumerate(self.model.attributes):
-            reported: Mask = np.ones(violated.shape[1], np.bool_)
-            if not self.applied:
-                shadow = [r for r in self._on(name) if self._is_shadow(r)]
-                reported = np.logical_or.reduce(violated[shadow], axis=0)
-            of_attribute = (cells.attribute == a) & reported[cells.tuple]
-            for verdict in (CHANGED, FLAGGED) if self.applied else (CHANGED,):
-                which = np.flatnonzero(of_attribute & (cells.verdict == verdict))
-                found = []
-                if which.size:
-                    found.append(
-                        read_column(
-                            self.model,
-                            self.schema,
-                            self.state.values,
-                            name,
-                            decided.found,
-                            which,
-                            position,
-                            version,
-                            applied=self.applied and verdict == CHANGED,
-                        )
-                    )
-                if verdict == CHANGED and name in constants:
-                    state, _, given = constants[name]
-                    rows = np.flatnonzero((state == CONSTANT_BROKEN) & reported)
-                    if rows.size:
-                        found.append(self._by_constant(name, rows, given, violated, position, version))
-                if found:
-                    repaired.append(joined_columns(found))
-        return repaired
+        is_reported: Mask = np.ones(violated.shape[1], np.bool_)
+        if not self.applied:
+            shadow = [r for r in self._on(name) if self._is_shadow(r)]
+            is_reported = np.logical_or.reduce(violated[shadow], axis=0)
+        which = np.flatnonzero((cells.attribute == a) & (cells.verdict == verdict))
+        which = which[is_reported[cells.tuple[which]]]
+        found = []
+        if which.size:
+            found.append(
+                read_column(
+                    self.model,
+                    self.schema,
+                    self.state.values,
+                    name,
+                    decided.found,
+                    which,
+                    position,
+                    version,
+                    applied=self.applied and verdict == CHANGED,
+                )
+            )
+        if verdict == CHANGED and name in constants:
+            state, _, given = constants[name]
+            rows = np.flatnonzero((state == CONSTANT_BROKEN) & is_reported)
+            if rows.size:
+                found.append(self._by_constant(name, rows, given, violated, position, version))
+        return joined_columns(found) if found else None
 
     def _is_shadow(self, r: int) -> bool:
         active = self.model.rules[r].active

@@ -43,6 +43,7 @@ from .votes import Sources, estimate_accuracy, new_sources, note_row, reserve_so
 _REFRESH_TUPLES = 100
 _CHUNK_TUPLES = 16_384
 _TRUST_GROUPS = 512
+_PART_TUPLES = 128  # from which on a block is searched in two parts
 _FOUND_CELLS = 1000  # for which room is made at a time
 _EMPTY_SOURCE: NDArray[np.int32] = np.zeros(0, np.int32)
 
@@ -300,39 +301,38 @@ class BayesState:
         """Search for the most probable reading of each tuple of a block that needs it."""
         store, layout, parameters, sources = self.store, self.layout, self.parameters, self.sources
         prepare(store, layout, parameters, self.settings.with_sources)
-        doubtful = np.empty(last - first, np.int32)
-        room = self._desk(0).room
-        n = find_doubtful(store, layout, parameters, sources, tuples, first, last, room, doubtful)
-        if not n:
-            return
         threshold = log(self.settings.confidence / (1.0 - self.settings.confidence))
 
         def search_part(part: tuple[Desk, int, int]) -> None:
             desk, begin, end = part
-            while begin < end:
-                begin = search(
+            doubtful = np.empty(end - begin, np.int32)
+            n = find_doubtful(store, layout, parameters, sources, tuples, begin, end, desk.room, doubtful)
+            done = 0
+            while done < n:
+                done = search(
                     store,
                     layout,
                     parameters,
                     sources,
                     tuples,
                     doubtful,
-                    begin,
-                    end,
+                    done,
+                    n,
                     threshold,
                     self.settings.repair_left,
                     *desk,
                 )
-                if begin < end:
+                if done < n:
                     reserve_found(desk.found, _FOUND_CELLS, desk.reasons.rule.shape[2])
 
-        map(search_part, self._halves(n))
+        map(search_part, self._parts(first, last))
 
-    def _halves(self, n: int) -> list[tuple[Desk, int, int]]:
-        """Return the parts that threads search: what with, beginning, end."""
-        n_parts = 2 if n >= 64 else 1
-        ends = [n * k // n_parts for k in range(n_parts + 1)]
-        return [(self._desk(k), ends[k], ends[k + 1]) for k in range(n_parts)]
+    def _parts(self, first: int, last: int) -> list[tuple[Desk, int, int]]:
+        """Return the parts of a block that threads search: what with, beginning, end."""
+        if last - first < _PART_TUPLES:
+            return [(self._desk(0), first, last)]
+        middle = (first + last) // 2
+        return [(self._desk(0), first, middle), (self._desk(1), middle, last)]
 
     def _desk(self, number: int) -> Desk:
         while len(self._desks) <= number:
