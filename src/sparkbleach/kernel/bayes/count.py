@@ -277,8 +277,8 @@ def _look_ahead(
     """Find the groups of some tuples.
 
     What a tuple touches lies anywhere in memory, and one place leads to the next: bucket, group, cell and
-    reverse group. The processor waits for each. It waits for those of many tuples at once if it is told of
-    them before the first one is needed.
+    reverse group. The processor waits for each. It waits for those of many tuples at once if all are asked
+    for before the first one is needed.
     """
     n_rules = tuples.may_apply.shape[0]
     for i in range(first, last):
