@@ -24,6 +24,7 @@ Row = dict[str, Value]
 Left = tuple[Value, ...]
 
 FIRST_ERROR_RATE, ERROR_WEIGHT = 0.05, 20  # e0, k0
+KEY_ERROR_MIN = 0.001
 REPUTATION_WEIGHT = 2
 ETA_MAX = 0.01
 USER_PRIOR, IMPLIED_PRIOR = (9, 1), (1, 9)  # a, b
@@ -256,6 +257,9 @@ class RuleState:
         self.zs = 0.0
         self.zn = 0
         self.settled: float | None = None  # trust as of the windows before
+        self.compared = 0  # cells that came to a group with others
+        self.foreign = 0  # of these, outvoted ones whose value is at home elsewhere
+        self.explained = [0] * len(rule.lhs)  # by place: outvoted ones that another key there explains
         #: what was counted from the groups since one of them changed
         self.memo: dict[str, Any] = {}
 
@@ -380,6 +384,9 @@ class State:
         self.last: dict[str, Value] = {}
         self.m = [1] * 5
         self.expected = [1.0] * 5
+        #: by key: how often a rule has compared its right side, and another key explained all
+        self.keys: dict[str, tuple[int, int]] = {}
+        self.settled_keys: dict[str, float] = {}  # their error rates as of the windows before
         self.pair: dict[frozenset[Any], tuple[int, int]] = {}  # (same, shared)
         #: (names on the left, left side) -> source -> (pane, its last right sides)
         self.rows: dict[tuple[tuple[str, ...], Left], dict[Any, tuple[int, Left]]] = {}
@@ -426,6 +433,8 @@ class State:
         self.cells = {a: self.cells.get(a, []) for a in self.attributes}
         self.u = {a: self.u.get(a, [1] * 5 + [0]) for a in self.attributes}
         self.last = {a: v for a, v in self.last.items() if a in self.attributes}
+        self.keys = {a: self.keys.get(a, (0, 0)) for a in self.attributes}
+        self.settled_keys = {a: e for a, e in self.settled_keys.items() if a in self.attributes}
         if [r.id for r in self.rules] == same and same:
             return
         # The last rows of sources begin anew.
@@ -451,6 +460,10 @@ class State:
     def rules_on(self, a: str) -> list[RuleState]:
         """Return the rules with this right side."""
         return [r for r in self.rules if r.rule.rhs == a]
+
+    def is_key(self, a: str) -> bool:
+        """Whether an attribute stands on left sides only."""
+        return not self.rules_on(a)
 
     def active_on(self, a: str) -> list[RuleState]:
         """Return the active rules with this right side."""
@@ -533,9 +546,17 @@ class State:
         for r in self.user:
             live = self._live_rho(r)
             r.settled = live if r.settled is None else r.settled + (live - r.settled) / 8
+        for a in self.attributes:
+            if self.is_key(a):
+                now = self._key_error_rate(a)
+                before = self.settled_keys.get(a, now)
+                self.settled_keys[a] = before + (now - before) / 8
         for r in self.rules:
             r.rep = {v: (out // 2, seen // 2) for v, (out, seen) in r.rep.items()}
             r.s1 = (r.s1[0] // 2, r.s1[1] // 2)
+            r.compared //= 2
+            r.foreign //= 2
+            r.explained = [n // 2 for n in r.explained]
             r.zn //= 2
             r.zs /= 2
         # m and u above their starting values.
@@ -543,6 +564,7 @@ class State:
         self.expected = [1 + (x - 1) / 2 for x in self.expected]
         for a, u in self.u.items():
             self.u[a] = [1 + (x - 1) // 2 for x in u[:5]] + [u[5] // 2]
+        self.keys = {a: (n // 2, explains // 2) for a, (n, explains) in self.keys.items()}
         self.pair = {pair: (same // 2, shared // 2) for pair, (same, shared) in self.pair.items()}
 
     # ------------------------------------------------------------------------------------------ counting
@@ -596,10 +618,45 @@ class State:
             arrivals = r.groups[x].arrivals if x in r.groups else []
             if r.rule.fill and any(p >= first_in_window for p, _, _ in arrivals):
                 counted.violated.add(r.id)
+        self._count_keys(counted)
         # 3. With trust: which sources are copies?
         if self.options.trust is not None:
             self._compare_sources(row, source, pane)
         return counted, accepted
+
+    def _count_keys(self, counted: Counted) -> None:
+        """Count where another key would explain what rules have against the one at hand."""
+        row = counted.row
+        explained: dict[tuple[str, str], bool] = {}  # by rule and key
+        for r in self.user:
+            if r.id not in counted.own_out:
+                continue
+            r.compared += 1
+            x, v = tuple(row[b] for b in r.rule.lhs), row[r.rule.rhs]
+            count = r.groups[x].counts.c[v]
+            out = counted.own_out[r.id] == 1
+            r.foreign += out and self.dom(r.rule.rhs)[v] - count >= count
+            for j, a in enumerate(r.rule.lhs):
+                # Is it a wrong key? Then no rule without it outvotes the cell, too.
+                others = [o for o in self.user if o.rule.rhs == r.rule.rhs and a not in o.rule.lhs]
+                found = out and not any(counted.own_out.get(other.id) == 1 for other in others)
+                found = found and self._is_at_home_elsewhere(r, j, x, v)
+                r.explained[j] += found
+                explained[r.id, a] = found
+        for a in self.attributes:
+            said = [found for (_, key), found in explained.items() if key == a]
+            if self.is_key(a) and said:
+                n, explains = self.keys[a]
+                self.keys[a] = (n + 1, explains + all(said))
+
+    def _is_at_home_elsewhere(self, r: RuleState, j: int, x: Left, v: Value) -> bool:
+        """Whether another left value at a place has a value most often, and has no other one more often."""
+        rev = r.rev(j, x[:j] + x[j + 1 :], v)
+        others = [y for y in rev if y != x[j]]
+        if not others:
+            return False
+        best = min(others, key=lambda y: (-rev[y], y))
+        return rev[best] >= rev[x[j]] and r.groups[(*x[:j], best, *x[j + 1 :])].counts.mode == v
 
     def _count_cell(
         self, r: RuleState, x: Left, counted: Counted, position: int, pane: int, first_in_window: int
@@ -709,9 +766,30 @@ class State:
                 self.witness[a] = min(witnesses, key=lambda r: 1 - r.sums()[1] / r.sums()[0])
                 if self.witness[a].implied and not user:
                     self.active.append(self.witness[a])
+        for a in self.attributes:
+            if self.is_key(a):
+                self.eps[a] = self.settled_keys.get(a, self._key_error_rate(a))
         self.active.sort(key=self.rules.index)
         if self.options.trust is not None:
             self._learn_sources()
+
+    def _key_error_rate(self, a: str) -> float:
+        return min(FIRST_ERROR_RATE, max(KEY_ERROR_MIN, self._share_of_wrong_keys(a)))
+
+    def _share_of_wrong_keys(self, a: str) -> float:
+        def share(part: int, all: int) -> float:
+            return (part + FIRST_ERROR_RATE * ERROR_WEIGHT) / (all + ERROR_WEIGHT)
+
+        rules = [r for r in self.user if a in r.rule.lhs]
+        n, explains = self.keys[a]
+        found = share(explains, n)
+        # Of the violations with a value that is at home elsewhere, the share that another key explains.
+        foreign = min(share(r.foreign, r.compared) for r in rules)
+        if len(rules) == 1:
+            return FIRST_ERROR_RATE * (found / foreign) ** 2
+        # All rules of a wrong key are violated together, more often than by chance.
+        found -= math.prod(r.explained[r.rule.lhs.index(a)] / max(1, r.compared) for r in rules)
+        return max(2 * found, FIRST_ERROR_RATE * max(0.0, found / foreign) ** 2)
 
     def _disagreement(self, r: RuleState) -> float:
         tot, maj, *_ = r.sums()
@@ -810,11 +888,15 @@ class State:
     # ------------------------------------------------------------------------------------------ a group
 
     def said(self, r: RuleState, reading: Row, counted: Counted) -> Said | None:
-        """Return what a rule's group says of a reading; None if it does not apply, or the group is empty."""
+        """Return what a rule's group says of a reading; None if it says nothing: a constant may decide."""
+        return None if r.rule.rhs in counted.constants else self.said_by_group(r, reading, counted)
+
+    def said_by_group(self, r: RuleState, reading: Row, counted: Counted) -> Said | None:
+        """Return what a rule's group says; None if the rule does not apply, or the group is empty."""
         x = tuple(reading[b] for b in r.rule.lhs)
+        a = r.rule.rhs
         if r.id not in counted.may_apply or None in x or x not in r.groups:
             return None
-        a = r.rule.rhs
         # The tuple's own cell is left out where the left side is the one that it arrived with.
         arrived = tuple(counted.row[b] for b in r.rule.lhs)
         own = (counted.row[a], counted.source) if x == arrived and counted.row[a] is not None else None
@@ -901,7 +983,7 @@ class State:
                 return True
             if self.options.trust is not None and not r.implied:
                 # Is some other value more probable?
-                said = self.said(r, counted.row, counted)
+                said = self.said_by_group(r, counted.row, counted)
                 if said is not None and self.ranked(said)[0] != v:
                     best, own = max(said.p.values()), said.p.get(v, 0.0)
                     if self.options.is_close(best, own):
@@ -929,6 +1011,12 @@ class State:
             if r.id in counted.may_apply and None not in rest and reading[r.rule.rhs] is not None:
                 rev = r.rev(j, rest, reading[r.rule.rhs])
                 found += sorted(rev, key=lambda v: (-rev[v], v))[:TOP]
+        # A key that its rules speak against may be another one, whichever it is: it is read as none.
+        observed = counted.row[a]
+        if self.is_key(a) and reading[a] == observed is not None and self.options.trust is None:
+            lifts = [term.amount for term in self.score(a, observed, reading, counted).terms if term.rule]
+            if self.options.greater(0.0, sum(lifts)):
+                found.append(None)
         return [v for v in dict.fromkeys(found) if v != counted.row[a]]
 
     def prior(self, a: str, v: Value, reading: Row, counted: Counted) -> list[Term]:
@@ -939,6 +1027,8 @@ class State:
         e, out, seen = self.observed_error_rate(a, counted)
         if v == observed:
             return [Term("error", log(1 - e), count=out, of=seen, share=e)]
+        if v is None:
+            return [Term("error", log(e), count=out, of=seen, share=e)]
         # A typo is like the truth, or: the same wrong value came before.
         k = self.like(observed, v)
         # Of an attribute on left sides only no wrong values are known: those of right sides say how much more
@@ -1041,8 +1131,11 @@ class State:
         moves: dict[str, Move] = {}
         for _ in range(MOVES):
             best: tuple[str, float, Value] | None = None
+            allowed = {a: self._moves(a, reading, counted) for a in movable}
+            for a in self._losers(movable, allowed, reading, counted):
+                allowed[a] = []
             for a in movable:
-                for gain, v in self._moves(a, reading, counted):
+                for gain, v in allowed[a]:
                     # Of equal gains the earlier attribute, then the earlier candidate.
                     if best is None or self.options.beats(gain, best[1]):
                         best = (a, gain, v)
@@ -1054,6 +1147,47 @@ class State:
             reading = {**reading, a: v}
         # A cell that was moved back has not moved.
         return {a: move for a, move in moves.items() if move.new != counted.row[a]}
+
+    def _losers(
+        self,
+        movable: list[str],
+        allowed: dict[str, list[tuple[float, Value]]],
+        reading: Row,
+        counted: Counted,
+    ) -> set[str]:
+        """Return the attributes that may not move: a key, or the right sides that it makes needless."""
+        losers: set[str] = set()
+        for key in movable:
+            if not allowed[key] or not self.is_key(key) or reading[key] != counted.row[key]:
+                continue
+            rights = {r.rule.rhs for r in self.active_from(key) if r.id in counted.may_apply}
+            rights = {a for a in rights if allowed.get(a)}
+            together = 0.0
+            for a in sorted(rights):
+                gain, v = self._best(allowed[a])
+                together += gain + self._unlike(a, v, reading, counted)
+            if self.options.above(self._best(allowed[key])[0], together):
+                losers |= rights
+            else:
+                losers.add(key)
+        return losers
+
+    def _best(self, moves: list[tuple[float, Value]]) -> tuple[float, Value]:
+        best = moves[0]
+        for move in moves[1:]:
+            if self.options.beats(move[0], best[0]):
+                best = move
+        return best
+
+    def _unlike(self, a: str, v: Value, reading: Row, counted: Counted) -> float:
+        """Return what speaks against a move because the values are unlike, which its gain leaves out."""
+        observed = counted.row[a]
+        if observed is None or v == observed:
+            return 0.0
+        if any(term.kind == "recurrence" for term in self.prior(a, v, reading, counted)):
+            return 0.0
+        k = self.like(observed, v)
+        return min(0.0, log(self.m[k] / sum(self.m)) - log(self.expected[k] / sum(self.expected)))
 
     def _moves(self, a: str, reading: Row, counted: Counted) -> list[tuple[float, Value]]:
         """Return the allowed moves of a cell: their gains and the new values."""
@@ -1129,8 +1263,8 @@ class State:
                 if any(r.id in counted.may_apply for r in fills):
                     changes[a] = True
             else:
-                # A cell on left sides only is flagged.
-                changes[a] = a in rights or self.options.left == "repair"
+                # A cell on left sides only is flagged; so is one of which it is not known what it should be.
+                changes[a] = a in rights or (self.options.left == "repair" and moves[a].new is not None)
         # The right sides of rules with a flagged attribute on the left keep their value, too.
         flagged = {a for a, change in changes.items() if not change}
         for r in self.active:

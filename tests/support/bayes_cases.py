@@ -307,7 +307,7 @@ class BayesPair:
             "position": repair.position,
             "attribute": repair.attribute,
             "old_value": text(repair.old, type),
-            "new_value": text_of(repair.new),
+            "new_value": None if repair.new is None else text_of(repair.new),
             "rules": list(repair.rules),
             "candidates": [_candidate(candidate) for candidate in repair.candidates],
             "confidence": repair.confidence,
@@ -348,7 +348,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         if term.kind == "rule"
     ]
     return {
-        "value": text_of(candidate.value),
+        "value": None if candidate.value is None else text_of(candidate.value),
         "count": candidate.count,
         "score": candidate.score,
         **amounts,

@@ -72,7 +72,7 @@ def test_worked_example() -> None:
     ]
     assert [gain(r) for r in repairs] == pytest.approx([3.3203, 5.7631, 4.9836, 2.2595], abs=1e-4)
     assert repairs[0].confidence == pytest.approx(0.965, abs=1e-3)
-    expected = {"city": 0.103448, "state": 0.033333, "zip": 0.066667}
+    expected = {"city": 0.103448, "state": 0.033333, "zip": 0.066667, "phone": 0.05}
     assert cleaner.error_rates == pytest.approx(expected, abs=1e-6)
     assert [cleaner.trust_of(f"r{i}") for i in range(3)] == pytest.approx([0.98, 0.985, 0.98125])
     assert all(r.applied and r.step == 1 and r.decided_by == "probability" for r in repairs)
@@ -224,7 +224,8 @@ def test_a_key_is_flagged() -> None:
     (flag,) = repairs
     assert (flag.attribute, flag.old, flag.new, flag.applied) == ("zip", "35957", "35233", False)
     assert flag.rules == ("city", "phone")
-    assert [candidate.count for candidate in flag.candidates] == [0, 0]
+    assert [candidate.value for candidate in flag.candidates] == ["35233", None, "35957"]
+    assert [candidate.count for candidate in flag.candidates] == [0, 0, 0]
 
 
 def test_a_key_is_repaired() -> None:

@@ -207,4 +207,5 @@ def _example(row: Row) -> str:
 def _change(row: Row) -> str:
     """Return a changed cell as text, in which long values are shortened."""
     old = "null" if row["old_value"] is None else repr(shortened(row["old_value"]))
-    return f"{row['attribute']} {old} -> {shortened(row['new_value'])!r}"
+    new = "unknown" if row["new_value"] is None else repr(shortened(row["new_value"]))
+    return f"{row['attribute']} {old} -> {new}"

@@ -51,7 +51,12 @@ def _by_count(row: AuditRow) -> list[str]:
 
 def _change(row: AuditRow) -> str:
     old = "null" if row["old_value"] is None else repr(row["old_value"])
-    return f"{row['attribute']}: {old} -> {row['new_value']!r}"
+    return f"{row['attribute']}: {old} -> {_new(row)}"
+
+
+def _new(row: AuditRow) -> str:
+    value = row["new_value"]
+    return "unknown" if value is None else repr(value)
 
 
 # ------------------------------------------------------------------------------------------ probability
@@ -63,19 +68,22 @@ def _by_probability(row: AuditRow, of_tuple: Sequence[AuditRow]) -> list[str]:
     why_not = _why_unchanged(row, of_tuple)
     if why_not:
         lines.append(f"  {why_not}")
-    lines += [
-        f"  after {one['attribute']} was read as {one['new_value']!r}" for one in _earlier(row, of_tuple)
-    ]
-    scores = {}
+    lines += [f"  after {one['attribute']} was read as {_new(one)}" for one in _earlier(row, of_tuple)]
+    scores: dict[str | None, float] = {}
     for candidate in row["candidates"]:
         is_observed = candidate["value"] == row["old_value"]
         terms = _terms(row, candidate, is_observed=is_observed)
         *amounts, total = _rounded([amount for amount, _ in terms])
         scores[candidate["value"]] = total
         kept = ", as it came" if is_observed else ""
-        lines.append(f"  {candidate['value']!r}{kept}: score {total:.2f}, the sum of")
+        lines.append(f"  {_candidate(candidate)}{kept}: score {total:.2f}, the sum of")
         lines += [f"    {amount:+8.2f}  {why}" for amount, (_, why) in zip(amounts, terms, strict=True)]
     return [*lines, *_gain(row, scores)]
+
+
+def _candidate(candidate: AuditRow) -> str:
+    value = candidate["value"]
+    return "another value, whichever it is" if value is None else repr(value)
 
 
 def _why_unchanged(row: AuditRow, of_tuple: Sequence[AuditRow]) -> str | None:
@@ -178,7 +186,7 @@ def _rounded(amounts: Sequence[float]) -> list[float]:
     return [*(round(after - before, 2) for before, after in pairwise(sums)), sums[-1]]
 
 
-def _gain(row: AuditRow, scores: dict[str, float]) -> list[str]:
+def _gain(row: AuditRow, scores: dict[str | None, float]) -> list[str]:
     """Return how the confidence follows from the scores."""
     confidence, new = row["confidence"], scores.get(row["new_value"])
     if new is None:

@@ -39,7 +39,8 @@ CANDIDATE = pa.struct(
 #: with `repair: bayes` also the terms that its score is the sum of
 SCORED_CANDIDATE = pa.struct(
     [
-        *CANDIDATE,
+        pa.field("value", pa.string()),  # null: another key, whichever it is
+        pa.field("count", pa.int64(), nullable=False),
         pa.field("score", pa.float64()),
         pa.field("error", pa.float64()),
         pa.field("likeness", pa.float64()),
@@ -69,7 +70,8 @@ def audit_schema(id_type: pa.DataType, repair: str) -> pa.Schema:
             pa.field("position", pa.int64(), nullable=False),
             pa.field("attribute", pa.string(), nullable=False),
             pa.field("old_value", pa.string()),
-            pa.field("new_value", pa.string(), nullable=False),
+            # null: the key is wrong, and the right one unknown
+            pa.field("new_value", pa.string(), nullable=is_searched),
             pa.field("rules", pa.list_(pa.string()), nullable=False),
             pa.field("candidates", pa.list_(SCORED_CANDIDATE if is_searched else CANDIDATE), nullable=False),
             pa.field("confidence", pa.float64(), nullable=False),

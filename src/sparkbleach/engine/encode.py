@@ -93,8 +93,11 @@ def from_canonical(values: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def decode(values: Values, which: NDArray[np.int32], type: pa.DataType) -> pa.DictionaryArray:
-    """Return the given values of the value dictionary, each value of the attribute's type once."""
-    repeated = pa.array(which).dictionary_encode()
+    """Return the given values of the value dictionary, each value of the attribute's type once.
+
+    A negative number is a null.
+    """
+    repeated = pa.array(which, mask=which < 0).dictionary_encode()
     return pa.DictionaryArray.from_arrays(
         repeated.indices, _values(values, repeated.dictionary.to_numpy(), type)
     )

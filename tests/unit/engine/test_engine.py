@@ -186,7 +186,7 @@ class TestRuleUpdates:
 
     def test_counters(self) -> None:
         """Violations and repairs are counted by live rule, and begin anew with a rule."""
-        engine = started()
+        engine = started(repair="class")
         assert engine.violations == {"kv": 1, "kw": 1}
         assert engine.repairs == {"kv": 1, "kw": 1}
         engine.process(batch([("e", 1, "y", None), ("f", 1, "y", None)]))

@@ -61,8 +61,8 @@ def counted(audit: list[dict[str, Any]], rule: str) -> tuple[int, int, float | N
 @pytest.mark.parametrize("sizes", [1, 7, 100])
 def test_the_audit_adds_up_to_the_report(sizes: int) -> None:
     """Repairs, flags and confidences of a rule are those of the audit, however batches are cut."""
-    chicago = ("60601", "chicago", "il", "3")
-    wrong_key = ("35233", "chicago", "il", "3")
+    chicago = ("60601", "chicago", "illinois", "3")
+    wrong_key = ("35233", "chicago", "illinois", "3")
     rows = [*DIRTY * 3, *[chicago] * 20, wrong_key, *[chicago] * 3, wrong_key]
     engine = engine_of(RULES[0], RULES[1], look_ahead=1)
     audit: list[dict[str, Any]] = []

@@ -89,6 +89,17 @@ def _running(old: Running, new: Running, rule_from: Sequence[int], attribute_fro
         expected_like=old.expected_like,
         any_like=_carried(old.any_like, new.any_like, attribute_from, 0),
         last=_carried(old.last, new.last, attribute_from, 0),
+        compared=_carried(old.compared, new.compared, rule_from, 0),
+        foreign=_carried(old.foreign, new.foreign, rule_from, 0),
+        explained=_carried(
+            _widened(old.explained, new.explained.shape[1], np.zeros((), np.int64)),
+            new.explained,
+            rule_from,
+            0,
+        ),
+        key_compared=_carried(old.key_compared, new.key_compared, attribute_from, 0),
+        key_explains=_carried(old.key_explains, new.key_explains, attribute_from, 0),
+        settled_error=_carried(old.settled_error, new.settled_error, attribute_from, 0),
         violations=_carried(old.violations, new.violations, rule_from, 0),
     )
 

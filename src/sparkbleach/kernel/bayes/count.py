@@ -28,9 +28,9 @@ from .groups import (
     group_with_hash,
     other_side,
 )
-from .layout import Layout
+from .layout import Layout, is_key
 from .likeness import Texts, likeness
-from .store import CARRY, HALVINGS, N_TUPLES, SIDE, SWEEP, Counted, Store
+from .store import CARRY, HALVINGS, N_TUPLES, REVERSE_TOP, SIDE, SWEEP, TOP, Counted, Store
 from .votes import add_vote, begin_votes
 
 NOT_OUTVOTED, OUTVOTED, NOT_COMPARED = 0, 1, 2
@@ -267,7 +267,70 @@ def count_tuples(
                     known,
                     accepted,
                 )
+            _count_keys(store, layout, tuples, i)
             store.state[N_TUPLES] += 1
+
+
+@inline
+def _count_keys(store: Store, layout: Layout, tuples: Tuples, i: int) -> None:
+    """Count the keys of a tuple, and where another key would explain what their rules have against them."""
+    running = store.running
+    side = store.state[SIDE]
+    for r in range(layout.rhs.size):
+        if layout.is_user[r] and tuples.outvoted[r, i] != NOT_COMPARED:
+            running.compared[r] += 1
+            if tuples.outvoted[r, i] == OUTVOTED:
+                x = tuples.cell[r, i]
+                count = store.cells[x]["total"][side]
+                v = tuples.values[layout.rhs[r], i]
+                running.foreign[r] += store.occurrences[v]["total"][side] - count >= count
+                for j in range(layout.n_lhs[r]):
+                    running.explained[r, j] += _is_explained(store, layout, tuples, i, i64(r), i64(j))
+    for a in range(layout.is_movable.size):
+        if not is_key(layout, a):
+            continue
+        is_compared = False
+        explains = True
+        for k in range(layout.left_first[a], layout.left_first[a + 1]):
+            r = layout.left[k]
+            if layout.is_user[r] and tuples.outvoted[r, i] != NOT_COMPARED:
+                is_compared = True
+                explains = (
+                    explains
+                    and tuples.outvoted[r, i] == OUTVOTED
+                    and _is_explained(store, layout, tuples, i, i64(r), i64(layout.left_at[k]))
+                )
+        if is_compared:
+            running.key_compared[a] += 1
+            running.key_explains[a] += explains
+
+
+@inline
+def _is_explained(store: Store, layout: Layout, tuples: Tuples, i: int, r: int, place: int) -> bool:
+    """Return whether another left value at a place explains a right cell that a rule outvotes.
+
+    No rule without that key outvotes the cell, too. And of all other left values at the place the one that
+    has the value most often has it at least as often, and more often than other values.
+    """
+    key = layout.lhs[r, place]
+    right = layout.rhs[r]
+    for k in range(layout.on_first[right], layout.on_first[right + 1]):
+        other = layout.on[k]
+        if layout.is_user[other] and tuples.outvoted[other, i] == OUTVOTED:
+            has_key = False
+            for j in range(layout.n_lhs[other]):
+                has_key = has_key or layout.lhs[other, j] == key
+            if not has_key:
+                return False
+    x = i64(tuples.cell[r, i])
+    side = store.state[SIDE]
+    top = store.reverses[store.links[x, place]["reverse"]]["top"]
+    best = top[side * REVERSE_TOP]
+    if best == x:
+        best = top[side * REVERSE_TOP + 1]
+    if best == NONE or store.cells[best]["total"][side] < store.cells[x]["total"][side]:
+        return False
+    return bool(store.groups[store.cells[best]["group"]]["top"][side * TOP] == best)
 
 
 @apart

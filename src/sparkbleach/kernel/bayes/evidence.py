@@ -28,6 +28,7 @@ SURPRISE_MAX = 0.01  #: of what a group says, the share that may be anything els
 _ALL_COUNTED = 50.0  # e to the minus this is nothing, beside 1, even a million times
 _NO_POWER = -746.0  # from here on exp is 0
 _RHO_MIN = 1e-6
+_KEY_ERROR_MIN = 0.001
 
 
 class Parameters(NamedTuple):
@@ -39,6 +40,7 @@ class Parameters(NamedTuple):
     trust: NDArray[np.float64]  #: by rule: as it is when a block is decided
     bonus: NDArray[np.float64]  #: by attribute and class of likeness, likewise
     bonus_max: NDArray[np.float64]  #: by attribute
+    unlike: NDArray[np.float64]  #: by class of likeness, likewise: what speaks against it; at most 0
     gamma: NDArray[np.float64]  #: by attribute and number k: log gamma of k + 1/error - 1
 
 
@@ -87,6 +89,39 @@ def background(store: Store, a: int, v: int, own: int) -> float:
     side = store.state[SIDE]
     count = store.occurrences[v]["total"][side] - (v == own)
     return (count + 0.5) / (store.sums.occurrences[side, a] + 1.0)
+
+
+@apart
+def live_key_error(store: Store, layout: Layout, a: int) -> float:
+    """Return the error rate of a key: how often another key explains what its rules have against it.
+
+    That is at most so often as it explains all of them, beyond what chance does. Where a wrong key
+    and a wrong right side look alike, it is what is assumed from the start.
+    """
+    running = store.running
+    chance = 1.0
+    least = 1.0
+    n = i64(0)
+    for k in range(layout.left_first[a], layout.left_first[a + 1]):
+        r = layout.left[k]
+        if layout.is_user[r]:
+            n += 1
+            compared = running.compared[r]
+            chance *= running.explained[r, layout.left_at[k]] / max(1, compared)
+            least = min(least, _share(running.foreign[r], compared))
+    found = _share(running.key_explains[a], running.key_compared[a])
+    if n > 1:
+        found = max(0.0, found - chance)
+    error = PRIOR_ERROR * (found / least) ** 2
+    if n > 1:
+        # A flag too many does less harm than right cells that are overwritten.
+        error = max(error, 2.0 * found)
+    return min(PRIOR_ERROR, max(_KEY_ERROR_MIN, error))
+
+
+@inline
+def _share(part: int, all: int) -> float:
+    return (part + PRIOR_ERROR * PRIOR_CELLS) / (all + PRIOR_CELLS)
 
 
 @apart

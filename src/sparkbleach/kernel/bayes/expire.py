@@ -8,12 +8,12 @@ what the slides before have left without a count.
 
 from __future__ import annotations
 
-from ..jit import apart, entry, i64
+from ..jit import apart, entry, i64, inline
 from ..panes import forget_panes_before, window_count
 from ..refs import ref
 from ..table import NONE, pool_give, table_remove
 from ..values import value_release
-from .evidence import live_trust
+from .evidence import live_key_error, live_trust
 from .gamma import log_factorial
 from .groups import (
     cell_free,
@@ -24,6 +24,7 @@ from .groups import (
     raise_in_group,
     rank_reverse,
 )
+from .layout import Layout, is_key
 from .store import SIDE, SWEEP, TOP, Counted, Store
 from .votes import Sources
 
@@ -165,23 +166,38 @@ def sweep_rows(sources: Sources, first: int, last: int, start: int) -> None:
             pool_give(sources.row_pool, sources.rows, i64(row))
 
 
+@inline
+def _settled(settled: float, live: float) -> float:
+    """Return what moves slowly, over windows, after one more of them; negative before the first."""
+    return live if settled < 0.0 else settled + (live - settled) / 8.0
+
+
 @entry
-def halve(store: Store, sources: Sources, times: int) -> None:
+def halve(store: Store, layout: Layout, sources: Sources, times: int) -> None:
     """Halve all sums that only grow, so that what was long ago counts less; reputations follow when read."""
     store = ref(store)
+    layout = ref(layout)
     sources = ref(sources)
     shift = min(times, 62)
     running = store.running
+    for a in range(layout.is_movable.size):
+        if is_key(layout, a):
+            error = live_key_error(store, layout, a)
+            for _ in range(times):
+                running.settled_error[a] = _settled(running.settled_error[a], error)
     for r in range(running.trust_n.size):
         # Trust moves slowly, over windows: a burst of errors does not discredit a rule.
         live = live_trust(store, i64(r))
         for _ in range(times):
-            settled = running.settled_trust[r]
-            running.settled_trust[r] = live if settled < 0.0 else settled + (live - settled) / 8.0
+            running.settled_trust[r] = _settled(running.settled_trust[r], live)
         running.trust_sum[r] = running.trust_sum[r] * 0.5**shift
         running.trust_n[r] >>= shift
         running.once_out[r] >>= shift
         running.once_seen[r] >>= shift
+        running.compared[r] >>= shift
+        running.foreign[r] >>= shift
+        for j in range(running.explained.shape[1]):
+            running.explained[r, j] >>= shift
     for k in range(running.wrong_like.size):
         running.wrong_like[k] = 1 + ((running.wrong_like[k] - 1) >> shift)
         running.expected_like[k] = 1.0 + (running.expected_like[k] - 1.0) * 0.5**shift
@@ -189,6 +205,8 @@ def halve(store: Store, sources: Sources, times: int) -> None:
         for k in range(running.any_like.shape[1] - 1):
             running.any_like[a, k] = 1 + ((running.any_like[a, k] - 1) >> shift)
         running.any_like[a, running.any_like.shape[1] - 1] >>= shift
+        running.key_compared[a] >>= shift
+        running.key_explains[a] >>= shift
     for pair in range(sources.pairs.shape[0]):
         sources.pairs[pair]["same"] >>= shift
         sources.pairs[pair]["shared"] >>= shift

@@ -15,6 +15,8 @@ from .evidence import Parameters, background, count_without_own
 from .layout import Layout
 from .likeness import likeness
 from .scores import (
+    TIE,
+    UNKNOWN,
     Room,
     cell_with,
     find_candidates,
@@ -23,13 +25,12 @@ from .scores import (
     left_lift,
     left_score,
     lift_of,
+    may_be_unknown,
     recurrence_of,
     right_score,
 )
 from .store import Store
 from .votes import Sources
-
-_TIE = 1e-9
 
 CANDIDATES = 3  #: that are explained; the observed value is one of them
 
@@ -107,6 +108,12 @@ def explain(
     n = find_candidates(store, layout, parameters, sources, tuples, i, a, room)
     n_places = i64(CANDIDATES - 1) if observed != NONE else i64(CANDIDATES)
     bound = left_bound(store, layout, parameters, tuples, i, a, room)
+    left = 0.0
+    if observed != NONE:
+        left = left_score(store, layout, parameters, sources, tuples, i, a, observed, room)
+    if room.reading[a] == observed and may_be_unknown(layout, sources, a, left):
+        room.candidates[n] = UNKNOWN
+        n += 1
     for k in range(n):
         v = room.candidates[k]
         error, alike, like, common = _prior_terms(store, parameters, tuples, i, a, v, recurrence, room)
@@ -115,7 +122,8 @@ def explain(
         is_full = reasons.value[row, n_places - 1] != NONE
         if is_full and score + bound < reasons.score[row, n_places - 1]:
             continue
-        score += left_score(store, layout, parameters, sources, tuples, i, a, v, room)
+        if v != UNKNOWN:
+            score += left_score(store, layout, parameters, sources, tuples, i, a, v, room)
         place = _place_of(reasons, row, score, n_places)
         if place < n_places:
             reasons.value[row, place] = v
@@ -126,8 +134,7 @@ def explain(
             reasons.score[row, place] = score
     if observed != NONE:
         error, _, _, _ = _prior_terms(store, parameters, tuples, i, a, observed, recurrence, room)
-        score = error + right_score(store, layout, parameters, sources, tuples, i, a, observed, room)
-        score += left_score(store, layout, parameters, sources, tuples, i, a, observed, room)
+        score = error + right_score(store, layout, parameters, sources, tuples, i, a, observed, room) + left
         place = _place_of(reasons, row, score, i64(CANDIDATES))
         reasons.value[row, place] = observed
         reasons.error[row, place] = error
@@ -139,7 +146,9 @@ def explain(
         for t in range(reasons.rule.shape[2]):
             reasons.rule[row, place, t] = NONE
             reasons.group[row, place, t] = 0
-        if reasons.value[row, place] != NONE:
+        if reasons.value[row, place] == UNKNOWN:
+            reasons.support[row, place] = 0
+        elif reasons.value[row, place] != NONE:
             _write_rule_terms(store, layout, parameters, sources, tuples, i, a, room, reasons, row, place)
 
 
@@ -175,7 +184,7 @@ def _note_rules(
 def _place_of(reasons: Reasons, row: int, score: float, n_places: int) -> int:
     """Make a place among the best candidates for one with a score; return which, or `n_places` for none."""
     at = n_places
-    while at > 0 and (reasons.value[row, at - 1] == NONE or reasons.score[row, at - 1] < score - _TIE):
+    while at > 0 and (reasons.value[row, at - 1] == NONE or reasons.score[row, at - 1] < score - TIE):
         at -= 1
     if at == n_places:
         return at
@@ -206,9 +215,11 @@ def _prior_terms(
         return 0.0, 0.0, i64(0), log(background(store, a, v, NONE))
     if v == observed:
         return log(1.0 - room.error[a]), 0.0, i64(0), 0.0
+    if v == UNKNOWN:
+        return log(room.error[a]), 0.0, i64(0), 0.0
     like = likeness(store, room.texts, observed, v)
     alike = parameters.bonus[a, like]
-    if recurrence > alike + _TIE:
+    if recurrence > alike + TIE:
         alike = recurrence
         like = NONE
     return log(room.error[a]), alike, like, log(background(store, a, v, observed))
@@ -244,7 +255,7 @@ def _write_rule_terms(
         r = layout.left[k]
         if parameters.is_active[r] and tuples.may_apply[r, i]:
             lift = left_lift(store, layout, parameters, sources, tuples, i, r, a, v, room)
-            if lift == 0.0 or 0.0 < lift <= gain + _TIE:
+            if lift == 0.0 or 0.0 < lift <= gain + TIE:
                 continue
             said = i64(r) if room.reading[a] == v else i64(room.said.size - 1)
             right = room.reading[layout.rhs[r]]

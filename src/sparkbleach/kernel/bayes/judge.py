@@ -14,6 +14,7 @@ from .evidence import Parameters
 from .explain import Reasons
 from .found import N_CELLS, Found, add_reasons
 from .layout import Layout
+from .scores import UNKNOWN
 from .store import Store
 
 MOVES = 12  #: at most, in a tuple
@@ -63,7 +64,7 @@ def conclude(
 ) -> None:
     """Add the cells of a tuple that change or are flagged to what was found."""
     n = find_changes(tuples, i, moves, n_moves, changes)
-    judge(layout, parameters, tuples, i, changes, n, repair_left)
+    judge(layout, parameters, tuples, i, moves, changes, n, repair_left)
     step = i64(0)
     for c in range(n):
         if changes.verdict[c] == UNREPORTED:
@@ -103,6 +104,7 @@ def judge(
     parameters: Parameters,
     tuples: Tuples,
     i: int,
+    moves: Moves,
     changes: Changes,
     n: int,
     repair_left: bool,
@@ -113,7 +115,9 @@ def judge(
     """
     verdict = changes.verdict
     for c in range(n):
-        verdict[c] = _judge_cell(layout, parameters, tuples, i, changes.attribute[c], repair_left)
+        # Where a key is unknown, there is nothing to repair it with.
+        may_repair = repair_left and moves.value[changes.move[c]] != UNKNOWN
+        verdict[c] = _judge_cell(layout, parameters, tuples, i, changes.attribute[c], may_repair)
     for c in range(n):
         if verdict[c] == CHANGED:
             for other in range(n):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..jit import inline
 from ..table import NONE
 
 I64 = NDArray[np.int64]
@@ -47,6 +48,12 @@ class Layout(NamedTuple):
     left_at: I64  #: and at which place
     is_movable: Bools  #: by attribute: False for the source and the id
     is_user_rhs: Bools  #: by attribute: whether a user's rule has it on the right
+
+
+@inline
+def is_key(layout: Layout, a: int) -> bool:
+    """Return whether an attribute stands on left sides only."""
+    return bool(layout.on_first[a] == layout.on_first[a + 1])
 
 
 def make_layout(rules: Sequence[NumberedRule], is_movable: Sequence[bool]) -> Layout:

@@ -9,9 +9,9 @@ import numpy as np
 from ..jit import entry, i64
 from ..refs import ref
 from ..table import NONE
-from .evidence import GAMMA_TABLE, PRIOR_CELLS, PRIOR_ERROR, Parameters, rule_trust
+from .evidence import GAMMA_TABLE, PRIOR_CELLS, PRIOR_ERROR, Parameters, live_key_error, rule_trust
 from .gamma import log_gamma
-from .layout import Layout
+from .layout import Layout, is_key
 from .likeness import N_CLASSES
 from .store import SIDE, Store
 
@@ -28,6 +28,7 @@ def new_parameters(n_rules: int, n_attributes: int) -> Parameters:
         np.zeros(n_rules),
         np.zeros((n_attributes, N_CLASSES)),
         np.zeros(n_attributes),
+        np.zeros(N_CLASSES),
         np.zeros((n_attributes, GAMMA_TABLE)),
     )
 
@@ -43,6 +44,9 @@ def refresh(store: Store, layout: Layout, parameters: Parameters, with_sources: 
     for r in range(layout.rhs.size):
         parameters.is_active[r] = layout.is_user[r]
     for a in range(layout.is_movable.size):
+        parameters.witness[a] = NONE
+        if is_key(layout, a):
+            continue
         error = 2.0
         witness = NONE
         witness_share = 2.0
@@ -74,6 +78,10 @@ def refresh(store: Store, layout: Layout, parameters: Parameters, with_sources: 
         parameters.witness[a] = witness
         if implied != NONE and not layout.is_user_rhs[a]:
             parameters.is_active[implied] = True
+    for a in range(layout.is_movable.size):
+        if is_key(layout, a):
+            settled = store.running.settled_error[a]
+            parameters.error[a] = settled if settled >= 0.0 else live_key_error(store, layout, a)
 
 
 @entry
@@ -90,6 +98,9 @@ def prepare(store: Store, layout: Layout, parameters: Parameters, with_sources: 
     for k in range(N_CLASSES - 1):
         wrong += running.wrong_like[k]
         expected += running.expected_like[k]
+    for k in range(N_CLASSES - 1):
+        ratio = running.wrong_like[k] / wrong / (running.expected_like[k] / expected)
+        parameters.unlike[k] = min(0.0, log(ratio))
     for a in range(layout.is_movable.size):
         any_like = 0.0
         for k in range(N_CLASSES):

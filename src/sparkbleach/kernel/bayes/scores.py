@@ -18,12 +18,14 @@ from ..values import value_less
 from .count import NOT_COMPARED, OUTVOTED, Tuples
 from .evidence import PRIOR_CELLS, SAID, Parameters, background, count_without_own, listen, probability
 from .groups import cell_find, group_find, reverse_find
-from .layout import Layout
+from .layout import Layout, is_key
 from .likeness import Texts, new_texts
 from .store import HALVINGS, REVERSE_TOP, SIDE, TOP, Store
 from .votes import Sources, source_accuracy
 
 BEST = 3  #: of the values of a group: candidates
+UNKNOWN = -2  #: a candidate for a key: another one, whichever it is
+TIE = 1e-9  #: two scores that differ by no more are equal
 
 _PRIOR_SEEN = 2.0
 _ERROR_MAX = 0.9
@@ -43,6 +45,8 @@ class Room(NamedTuple):
     error_from: NDArray[np.int64]  #: what it is computed from, and from (outvoted, seen)
     gain: NDArray[np.float64]  #: by attribute: of its best move
     to: NDArray[np.int64]  #: by attribute: the value of that move, NONE if there is none
+    unlike: NDArray[np.float64]  #: by attribute: at most 0: what speaks against a value that is unlike
+    may_move: NDArray[np.bool_]  #: by attribute: False while it loses against a key, or as a key
     is_stale: NDArray[np.bool_]  #: by attribute: whether its best move has to be found anew
     candidates: NDArray[np.int64]
     scores: NDArray[np.float64]  #: by candidate
@@ -64,10 +68,18 @@ def new_room(n_rules: int, n_attributes: int, n_places: int) -> Room:
         np.zeros(3, np.int64),
         np.zeros(n_attributes),
         np.zeros(n_attributes, np.int64),
+        np.zeros(n_attributes),
+        np.zeros(n_attributes, np.bool_),
         np.zeros(n_attributes, np.bool_),
         np.zeros(n_candidates, np.int64),
         np.zeros(n_candidates),
     )
+
+
+@inline
+def may_be_unknown(layout: Layout, sources: Sources, a: int, score: float) -> bool:
+    """Return whether a cell may be read as unknown: a key that its rules, with this score, speak against."""
+    return is_key(layout, a) and score < -TIE and sources.accuracy.size == 0
 
 
 # ------------------------------------------------------------------------------------------ the reading
@@ -100,7 +112,7 @@ def read_as(
     room: Room,
 ) -> None:
     """Read a cell as a value; what the rules with this attribute say follows."""
-    room.reading[a] = v
+    room.reading[a] = NONE if v == UNKNOWN else v
     room.is_stale[a] = True
     for k in range(layout.on_first[a], layout.on_first[a + 1]):
         r = layout.on[k]
@@ -133,7 +145,7 @@ def _listen_to_rule(
     """Write what the group says that a rule puts the reading in."""
     room.said[row]["group"] = NONE
     room.said[row]["lift"] = 0.0
-    if not parameters.is_active[r] or not tuples.may_apply[r, i]:
+    if not parameters.is_active[r] or not tuples.may_apply[r, i] or tuples.fixed[layout.rhs[r], i] != NONE:
         return
     as_arrived = True
     for j in range(layout.n_lhs[r]):

@@ -17,15 +17,18 @@ from .explain import Reasons, explain
 from .found import Found, has_room
 from .groups import group_find
 from .judge import MOVES, Changes, Moves, conclude
-from .layout import Layout
+from .layout import Layout, is_key
 from .likeness import likeness
 from .scores import (
+    TIE,
+    UNKNOWN,
     Room,
     begin_reading,
     find_candidates,
     find_error,
     left_bound,
     left_score,
+    may_be_unknown,
     own_cell,
     read_as,
     recurrence_of,
@@ -34,7 +37,6 @@ from .scores import (
 from .store import SIDE, TOP, Store
 from .votes import Sources
 
-_TIE = 1e-9
 _ROUNDING = 1e-6  # a bound within this of what it is compared with may be off
 
 
@@ -227,14 +229,20 @@ def _search_tuple(
     for a in range(n_attributes):
         room.is_stale[a] = True
     for _ in range(MOVES):
-        best = NONE
         for a in range(n_attributes):
             if room.is_stale[a]:
                 room.is_stale[a] = False
                 room.to[a] = NONE
                 if is_open(layout, parameters, tuples, i, a):
                     _find_best_move(store, layout, parameters, sources, tuples, i, a, threshold, room)
-            if room.to[a] != NONE and (best == NONE or room.gain[a] > room.gain[best] + _TIE):
+        _let_keys_compete(layout, parameters, tuples, i, room)
+        best = NONE
+        for a in range(n_attributes):
+            if (
+                room.to[a] != NONE
+                and room.may_move[a]
+                and (best == NONE or room.gain[a] > room.gain[best] + TIE)
+            ):
                 best = a
         if best == NONE:
             break
@@ -245,6 +253,40 @@ def _search_tuple(
         n_moves += 1
         read_as(store, layout, parameters, sources, tuples, i, best, room.to[best], room)
     return n_moves
+
+
+@inline
+def _let_keys_compete(layout: Layout, parameters: Parameters, tuples: Tuples, i: int, room: Room) -> None:
+    """Find the moves that may be made: a key's, or those of right sides that it would make needless.
+
+    Among right sides, what is unlike the observed value counts less than in a move's gain.
+    """
+    for a in range(room.to.size):
+        room.may_move[a] = True
+    for key in range(room.to.size):
+        if room.to[key] == NONE or not is_key(layout, key) or room.reading[key] != tuples.values[key, i]:
+            continue
+        gain = 0.0
+        for a in range(room.to.size):
+            if room.to[a] != NONE and _depends(layout, parameters, tuples, i, a, key):
+                gain += room.gain[a] + room.unlike[a]
+        wins = room.gain[key] > gain + TIE
+        if not wins:
+            room.may_move[key] = False
+        else:
+            for a in range(room.to.size):
+                if room.to[a] != NONE and _depends(layout, parameters, tuples, i, a, key):
+                    room.may_move[a] = False
+
+
+@inline
+def _depends(layout: Layout, parameters: Parameters, tuples: Tuples, i: int, a: int, key: int) -> bool:
+    """Return whether an active rule that may apply has an attribute on the right and a key on the left."""
+    for k in range(layout.left_first[key], layout.left_first[key + 1]):
+        r = layout.left[k]
+        if layout.rhs[r] == a and parameters.is_active[r] and tuples.may_apply[r, i]:
+            return True
+    return False
 
 
 @inline
@@ -305,8 +347,8 @@ def _find_best_fill(
         score += right_score(store, layout, parameters, sources, tuples, i, a, v, room)
         score += left_score(store, layout, parameters, sources, tuples, i, a, v, room)
         room.scores[k] = score
-        if score > room.scores[best] + _TIE or (
-            score > room.scores[best] - _TIE and value_less(store.values, v, room.candidates[best])
+        if score > room.scores[best] + TIE or (
+            score > room.scores[best] - TIE and value_less(store.values, v, room.candidates[best])
         ):
             best = i64(k)
     nothing = 0.0
@@ -323,6 +365,7 @@ def _find_best_fill(
     if room.candidates[best] != room.reading[a] and gain > threshold:
         room.gain[a] = gain
         room.to[a] = room.candidates[best]
+        room.unlike[a] = 0.0
 
 
 @inline
@@ -351,10 +394,13 @@ def _find_best_change(
     if now == observed:
         here += keep
         least = threshold
+    elif now == NONE:
+        here += change
+        least = TIE
     else:
         alike = max(parameters.bonus[a, likeness(store, room.texts, observed, now)], recurrence)
         here += change + alike + log(background(store, a, now, observed))
-        least = _TIE
+        least = TIE
     most_alike = max(parameters.bonus_max[a], recurrence)
     # How common a value is, times what one rule makes of it, is a probability: its logarithm adds nothing.
     if (
@@ -387,6 +433,16 @@ def _find_best_change(
             continue
         score += left_score(store, layout, parameters, sources, tuples, i, a, v, room)
         gain = score - here
-        if gain > least and (room.to[a] == NONE or gain > room.gain[a] + _TIE):
+        if gain > least and (room.to[a] == NONE or gain > room.gain[a] + TIE):
             room.gain[a] = gain
             room.to[a] = v
+            room.unlike[a] = 0.0
+            if v != observed:
+                like = likeness(store, room.texts, observed, v)
+                if recurrence <= parameters.bonus[a, like] + TIE:
+                    room.unlike[a] = parameters.unlike[like]
+    if now == observed and may_be_unknown(layout, sources, a, left_now):
+        gain = change - here
+        if gain > least and (room.to[a] == NONE or gain > room.gain[a] + TIE):
+            room.gain[a] = gain
+            room.to[a] = UNKNOWN

@@ -417,7 +417,7 @@ class BayesState:
         times = pane // n_panes - self.pane // n_panes
         if times:
             self.store.state[HALVINGS] += times
-            halve(self.store, self.sources, times)
+            halve(self.store, self.layout, self.sources, times)
         if self.pane_tuples and not self.settings.pane_length:
             self.pane_length = self.pane_tuples
         self.pane = pane

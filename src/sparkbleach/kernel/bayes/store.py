@@ -159,6 +159,12 @@ class Running(NamedTuple):
     expected_like: NDArray[np.float64]  #: by class: the same, if they were no more alike than any two values
     any_like: NDArray[np.int64]  #: by attribute and class: values that follow each other
     last: NDArray[np.int64]  #: by attribute: the last value that was compared, NONE if there is none
+    compared: NDArray[np.int64]  #: by rule: cells that came to a group with other cells
+    foreign: NDArray[np.int64]  #: by rule: of these, outvoted ones whose value is at home elsewhere
+    explained: NDArray[np.int64]  #: by rule and place: outvoted ones that another key at that place explains
+    key_compared: NDArray[np.int64]  #: by attribute: keys of which a rule has compared the right side
+    key_explains: NDArray[np.int64]  #: by attribute: of these, those for which another key explains all
+    settled_error: NDArray[np.float64]  #: by attribute: of a key, as of the windows before; else negative
     violations: NDArray[np.int64]  #: by rule; these are never halved
 
 
@@ -242,6 +248,12 @@ def new_store(n_rules: int, n_attributes: int, n_places: int, n_slots: int) -> S
             np.ones(5),
             np.tile(np.array([1, 1, 1, 1, 1, 0], np.int64), (n_attributes, 1)),
             np.full(n_attributes, NONE, np.int64),
+            np.zeros(n_rules, np.int64),
+            np.zeros(n_rules, np.int64),
+            np.zeros((n_rules, n_places), np.int64),
+            np.zeros(n_attributes, np.int64),
+            np.zeros(n_attributes, np.int64),
+            np.full(n_attributes, -1.0),
             np.zeros(n_rules, np.int64),
         ),
         np.zeros(_N_STATE, np.int64),
