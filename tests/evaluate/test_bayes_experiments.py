@@ -68,7 +68,7 @@ def test_bayes_stands_beside_the_letter(results: dict[str, Result]) -> None:
         if row["windowing"] == "bleach" and row["wrong_values"] == "systematic":
             by_repair.setdefault(row["repair"], []).append(row["rule"])
     ids = [f"r{n}" for n in range(6)]
-    assert by_repair == {"class": ids, "bayes": ids}
+    assert by_repair == {"class": ids, "vote": ids, "bayes": ids}
     after = [results["accuracy"].tables[f"after-first-window{suffix}"] for suffix in ("", "-bayes")]
     letter, bayes = (table["dirty_out"].to_pylist() for table in after if isinstance(table, pa.Table))
     # Where keys come often enough, and for r5, whose lines bayes sees before it decides.
