@@ -182,6 +182,21 @@ def amounts(lines: list[str]) -> dict[str, tuple[float, list[float]]]:
     return found
 
 
+def test_a_key_that_is_wrong_and_unknown() -> None:
+    """Where many keys have the value at hand, none of them is named; nothing is changed."""
+    categories = ("tools", "bread", "garden")
+    rows = [{"sku": f"s{n % 40}", "category": categories[n % 40 % 3]} for n in range(800)]
+    batch = pa.RecordBatch.from_pylist([*rows, {"sku": "s0", "category": "bread"}])
+    clean, audit = Engine(batch.schema, ["sku -> category"], window=None).process(batch)
+    assert clean.equals(batch)
+    (row,) = audit.to_pylist()
+    assert (row["attribute"], row["new_value"], row["applied"]) == ("sku", None, False)
+    first, second, third, *_ = in_words(row)
+    assert first.startswith("sku: 's0' -> unknown, confidence ")
+    assert second == "  flagged, not changed: the key may be wrong"
+    assert third.startswith("  another value, whichever it is: score ")
+
+
 def audit_of(tuples: list[tuple[str | None, ...]], **options: Any) -> list[dict[str, Any]]:
     """Return the audit of tuples of zip, city, state and phone."""
     names = ("zip", "city", "state", "phone")
