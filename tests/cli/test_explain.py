@@ -138,7 +138,7 @@ class TestProbability:
         (tmp_path / "part-000000-0000.json").write_text(lines + "\n")
         text = explained(tmp_path, "x")
         starts = [n for n, line in enumerate(text) if line and not line.startswith(" ")]
-        phone, zipcode, city, state = (text[n : n + 3] for n in starts)
+        phone, zipcode, city, state, promo = (text[n : n + 3] for n in starts)
         assert phone[0].startswith("phone: '1' -> '2', confidence")
         assert phone[1] == "  flagged, not changed: the key may be wrong"
         assert zipcode[0].startswith("zip: ")
@@ -147,6 +147,7 @@ class TestProbability:
         assert city[1:3] == ["  after phone was read as '2'", "  after zip was read as 'b'"]
         assert state[1] == "  not changed: a shadow rule would change it"
         assert not state[2].startswith("  after")
+        assert not any(line.startswith("  after") for line in promo)  # rules that share nothing with these
 
 
 def test_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,4 +259,5 @@ CHAIN = [
     read_anew("zip", 2, "phone=2", applied=False),
     read_anew("phone", 1, "street=s, phone=2", applied=False),
     read_anew("state", 4, "city=d", applied=False),
+    read_anew("promo", 5, "item=7", applied=True),
 ]

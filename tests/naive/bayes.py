@@ -457,6 +457,17 @@ class State:
             if a not in mentioned
         ]
 
+    def components(self) -> list[set[str]]:
+        """Return the attributes of rules that share one, directly or through other rules, together."""
+        found: list[set[str]] = []
+        for r in self.rules:
+            joined = {*r.rule.lhs, r.rule.rhs}
+            for component in [component for component in found if component & joined]:
+                found.remove(component)
+                joined |= component
+            found.append(joined)
+        return found
+
     def rules_on(self, a: str) -> list[RuleState]:
         """Return the rules with this right side."""
         return [r for r in self.rules if r.rule.rhs == a]
@@ -971,10 +982,12 @@ class State:
 
     # ------------------------------------------------------------------------------------------ a tuple
 
-    def is_suspicious(self, counted: Counted) -> bool | None:
-        """Whether a search is needed; None if rounding decides."""
+    def is_suspicious(self, component: set[str], counted: Counted) -> bool | None:
+        """Whether the cells of a component need a search; None if rounding decides."""
         in_doubt = False
         for r in self.active:
+            if r.rule.rhs not in component:
+                continue
             x = tuple(counted.row[b] for b in r.rule.lhs)
             if r.id not in counted.may_apply or None in x or x not in r.groups:
                 continue
@@ -1111,22 +1124,23 @@ class State:
         # Constants act first and fix their cell.
         fixed = {a: constants[0][1] for a, constants in counted.constants.items()}
         outcomes = [Outcome(a, new, True, None, None) for a, new in fixed.items() if new != row[a]]
-        suspicious = self.is_suspicious(counted)
-        if suspicious is not False:
-            moves = self._search({**row, **fixed}, set(fixed), counted)
-            if suspicious is None and moves:
-                raise TooClose
-            outcomes += self._outcomes(counted, moves)
+        for component in self.components():
+            suspicious = self.is_suspicious(component, counted)
+            if suspicious is not False:
+                moves = self._search({**row, **fixed}, component - set(fixed), counted)
+                if suspicious is None and moves:
+                    raise TooClose
+                outcomes += self._outcomes(counted, moves)
         return sorted(outcomes, key=lambda outcome: self.options.attributes.index(outcome.attribute))
 
-    def _search(self, reading: Row, fixed: set[str], counted: Counted) -> dict[str, Move]:
+    def _search(self, reading: Row, open_cells: set[str], counted: Counted) -> dict[str, Move]:
         """Make the best move until none is left; return each moved cell's last move, the latest last."""
         movable = [
             a
             for a in self.attributes
             if (self.active_on(a) or self.active_from(a))
             and a not in (self.options.trust, self.options.id)
-            and a not in fixed
+            and a in open_cells
         ]
         moves: dict[str, Move] = {}
         for _ in range(MOVES):

@@ -103,13 +103,13 @@ def _why_unchanged(row: AuditRow, of_tuple: Sequence[AuditRow]) -> str | None:
 
 def _is_key(row: AuditRow) -> bool:
     """Return whether all rules that speak of a cell have it on their left side."""
-    keys = [term["key"] for candidate in row["candidates"] for term in candidate["rules"] or ()]
+    keys = _keys(row)
     return bool(keys) and all(_has_attribute(key, row["attribute"]) for key in keys)
 
 
 def _flagged_keys(row: AuditRow, of_tuple: Sequence[AuditRow]) -> list[str]:
     """Return the flagged keys through which the cell of a row is read."""
-    keys = [term["key"] for candidate in row["candidates"] for term in candidate["rules"] or ()]
+    keys = _keys(row)
     return [
         one["attribute"]
         for one in of_tuple
@@ -128,12 +128,12 @@ def _has_attribute(key: str, attribute: str) -> bool:
 
 
 def _earlier(row: AuditRow, of_tuple: Sequence[AuditRow]) -> list[AuditRow]:
-    """Return the rows of cells of the tuple that were read anew before, in their order.
+    """Return the rows of cells of the tuple that were read anew before this one, in their order.
 
-    What shadow rules would change has an order of its own.
+    What shadow rules would change has an order of its own, and so has each component of rules.
     """
     is_shadow = _is_shadow(row, of_tuple)
-    found = [
+    before = [
         one
         for one in of_tuple
         if one["position"] == row["position"]
@@ -141,7 +141,24 @@ def _earlier(row: AuditRow, of_tuple: Sequence[AuditRow]) -> list[AuditRow]:
         and one["step"] < (row["step"] or 0)
         and _is_shadow(one, of_tuple) == is_shadow
     ]
-    return sorted(found, key=lambda one: int(one["step"]))
+    component = _attributes(row)
+    for _ in before:  # one may lead to the next
+        for one in before:
+            if not component.isdisjoint(_attributes(one)):
+                component |= _attributes(one)
+    related = [one for one in before if one["attribute"] in component]
+    return sorted(related, key=lambda one: int(one["step"]))
+
+
+def _attributes(row: AuditRow) -> set[str]:
+    """Return the attribute of a row, and those of the keys of all groups that speak of it."""
+    parts = [part for key in _keys(row) for part in key.split(", ")]
+    return {row["attribute"], *(part.partition("=")[0] for part in parts)}
+
+
+def _keys(row: AuditRow) -> set[str]:
+    """Return the keys of all groups that speak of a cell."""
+    return {term["key"] for candidate in row["candidates"] for term in candidate["rules"] or ()}
 
 
 def _is_shadow(row: AuditRow, of_tuple: Sequence[AuditRow]) -> bool:

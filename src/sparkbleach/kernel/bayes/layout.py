@@ -46,6 +46,10 @@ class Layout(NamedTuple):
     left_first: I64  #: by attribute, and one more: where in `left` its rules begin
     left: I64  #: the rules with an attribute on the left
     left_at: I64  #: and at which place
+    component_first: I64  #: by component, and one more: where in `component` its rules begin
+    component: I64  #: the rules of a component
+    members_first: I64  #: by component, and one more: where in `members` its attributes begin
+    members: I64  #: the attributes of a component
     is_movable: Bools  #: by attribute: False for the source and the id
     is_user_rhs: Bools  #: by attribute: whether a user's rule has it on the right
 
@@ -71,6 +75,8 @@ def make_layout(rules: Sequence[NumberedRule], is_movable: Sequence[bool]) -> La
         for at, attribute in enumerate(rule.lhs):
             left[attribute].append((r, at))
     user_rhs = {rule.rhs for rule in rules if not rule.is_implied}
+    components = find_components(rules, n_attributes)
+    members = [sorted({a for r in each for a in (*rules[r].lhs, rules[r].rhs)}) for each in components]
     return Layout(
         np.array([rule.serial for rule in rules], np.int64),
         lhs,
@@ -86,6 +92,28 @@ def make_layout(rules: Sequence[NumberedRule], is_movable: Sequence[bool]) -> La
         np.cumsum([0, *map(len, left)]).astype(np.int64),
         np.array([r for rs in left for r, _ in rs], np.int64),
         np.array([at for rs in left for _, at in rs], np.int64),
+        np.cumsum([0, *map(len, components)]).astype(np.int64),
+        np.array([r for component in components for r in component], np.int64),
+        np.cumsum([0, *map(len, members)]).astype(np.int64),
+        np.array([a for attributes in members for a in attributes], np.int64),
         np.array(is_movable, np.bool_),
         np.array([a in user_rhs for a in range(n_attributes)], np.bool_),
     )
+
+
+def find_components(rules: Sequence[NumberedRule], n_attributes: int) -> list[list[int]]:
+    """Return the rules that share an attribute, directly or through others, together; each in their order."""
+    leader = list(range(n_attributes))
+
+    def lead(a: int) -> int:
+        while leader[a] != a:
+            a = leader[a]
+        return a
+
+    for rule in rules:
+        for a in rule.lhs:
+            leader[lead(a)] = lead(rule.rhs)
+    found: dict[int, list[int]] = {}
+    for r, rule in enumerate(rules):
+        found.setdefault(lead(rule.rhs), []).append(r)
+    return list(found.values())

@@ -87,14 +87,23 @@ def may_be_unknown(layout: Layout, sources: Sources, a: int, score: float) -> bo
 
 @apart
 def begin_reading(
-    store: Store, layout: Layout, parameters: Parameters, sources: Sources, tuples: Tuples, i: int, room: Room
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    sources: Sources,
+    tuples: Tuples,
+    i: int,
+    component: int,
+    room: Room,
 ) -> None:
-    """Read a tuple as it arrived, but for the cells that constants decide."""
-    for a in range(tuples.values.shape[0]):
+    """Read what a component has of a tuple as it arrived, but for the cells that constants decide."""
+    for k in range(layout.members_first[component], layout.members_first[component + 1]):
+        a = layout.members[k]
         fixed = tuples.fixed[a, i]
         room.reading[a] = tuples.values[a, i] if fixed == NONE else fixed
         room.error[a] = -1.0
-    for r in range(tuples.may_apply.shape[0]):
+    for k in range(layout.component_first[component], layout.component_first[component + 1]):
+        r = layout.component[k]
         _listen_to_rule(store, layout, parameters, sources, tuples, i, r, room, r)
         _set_lift(store, layout, sources, tuples, i, r, room)
 

@@ -55,7 +55,13 @@ def find_doubtful(
     room: Room,
     doubtful: NDArray[np.int32],
 ) -> int:
-    """Find the tuples of which a rule would not pick every cell as it is; return how many."""
+    """Find the tuples, and the components of rules, of which a rule would not pick every cell as it is.
+
+    Each is written to `doubtful` with its component.
+
+    Returns:
+        How many there are.
+    """
     store = ref(store)
     layout = ref(layout)
     parameters = ref(parameters)
@@ -64,15 +70,18 @@ def find_doubtful(
     room = ref(room)
     n = i64(0)
     for i in range(first, last):
-        for r in range(tuples.may_apply.shape[0]):
-            if (
-                parameters.is_active[r]
-                and tuples.may_apply[r, i]
-                and _is_doubtful(store, layout, parameters, sources, tuples, i, r, room)
-            ):
-                doubtful[n] = i
-                n += 1
-                break
+        for component in range(layout.component_first.size - 1):
+            for k in range(layout.component_first[component], layout.component_first[component + 1]):
+                r = layout.component[k]
+                if (
+                    parameters.is_active[r]
+                    and tuples.may_apply[r, i]
+                    and _is_doubtful(store, layout, parameters, sources, tuples, i, r, room)
+                ):
+                    doubtful[n, 0] = i
+                    doubtful[n, 1] = component
+                    n += 1
+                    break
     return n
 
 
@@ -180,11 +189,12 @@ def search(
     for k in range(first, last):
         if not has_room(found, MOVES, n_terms):
             return k
-        i = i64(doubtful[k])
+        i = i64(doubtful[k, 0])
         if k + 2 < last:
-            _look_ahead(store, layout, tuples, i64(doubtful[k + 2]), i64(doubtful[k + 1]))
+            _look_ahead(store, layout, tuples, doubtful[k + 2], doubtful[k + 1])
+        component = i64(doubtful[k, 1])
         n_moves = _search_tuple(
-            store, layout, parameters, sources, tuples, i, threshold, room, moves, reasons
+            store, layout, parameters, sources, tuples, i, component, threshold, room, moves, reasons
         )
         if n_moves > 0:
             conclude(
@@ -194,13 +204,16 @@ def search(
 
 
 @inline
-def _look_ahead(store: Store, layout: Layout, tuples: Tuples, second: int, next: int) -> None:
+def _look_ahead(
+    store: Store, layout: Layout, tuples: Tuples, second: NDArray[np.int32], next: NDArray[np.int32]
+) -> None:
     """Have the processor read what the next two tuples will need."""
-    for r in range(layout.rhs.size):
-        x = i64(tuples.cell[r, second])
+    for k in range(layout.component_first[second[1]], layout.component_first[second[1] + 1]):
+        x = i64(tuples.cell[layout.component[k], second[0]])
         if x != NONE:
             prefetch(store.cells, x, 0)
-        x = i64(tuples.cell[r, next])
+    for k in range(layout.component_first[next[1]], layout.component_first[next[1] + 1]):
+        x = i64(tuples.cell[layout.component[k], next[0]])
         if x != NONE:
             g = i64(store.cells[x]["group"])
             if g != NONE:  # it went when a change was accepted
@@ -217,27 +230,32 @@ def _search_tuple(
     sources: Sources,
     tuples: Tuples,
     i: int,
+    component: int,
     threshold: float,
     room: Room,
     moves: Moves,
     reasons: Reasons,
 ) -> int:
-    """Read the cells of a tuple differently, best first; return how many moves were made."""
+    """Read the cells of a tuple that a component of rules has differently, best first.
+
+    Returns:
+        How many moves were made.
+    """
     n_moves = i64(0)
-    n_attributes = tuples.values.shape[0]
-    begin_reading(store, layout, parameters, sources, tuples, i, room)
-    for a in range(n_attributes):
+    members = layout.members[layout.members_first[component] : layout.members_first[component + 1]]
+    begin_reading(store, layout, parameters, sources, tuples, i, component, room)
+    for a in members:
         room.is_stale[a] = True
     for _ in range(MOVES):
-        for a in range(n_attributes):
+        for a in members:
             if room.is_stale[a]:
                 room.is_stale[a] = False
                 room.to[a] = NONE
                 if is_open(layout, parameters, tuples, i, a):
                     _find_best_move(store, layout, parameters, sources, tuples, i, a, threshold, room)
-        _let_keys_compete(layout, parameters, tuples, i, room)
+        _let_keys_compete(layout, parameters, tuples, i, members, room)
         best = NONE
-        for a in range(n_attributes):
+        for a in members:
             if (
                 room.to[a] != NONE
                 and room.may_move[a]
@@ -256,25 +274,27 @@ def _search_tuple(
 
 
 @inline
-def _let_keys_compete(layout: Layout, parameters: Parameters, tuples: Tuples, i: int, room: Room) -> None:
+def _let_keys_compete(
+    layout: Layout, parameters: Parameters, tuples: Tuples, i: int, members: NDArray[np.int64], room: Room
+) -> None:
     """Find the moves that may be made: a key's, or those of right sides that it would make needless.
 
     Among right sides, what is unlike the observed value counts less than in a move's gain.
     """
-    for a in range(room.to.size):
+    for a in members:
         room.may_move[a] = True
-    for key in range(room.to.size):
+    for key in members:
         if room.to[key] == NONE or not is_key(layout, key) or room.reading[key] != tuples.values[key, i]:
             continue
         gain = 0.0
-        for a in range(room.to.size):
+        for a in members:
             if room.to[a] != NONE and _depends(layout, parameters, tuples, i, a, key):
                 gain += room.gain[a] + room.unlike[a]
         wins = room.gain[key] > gain + TIE
         if not wins:
             room.may_move[key] = False
         else:
-            for a in range(room.to.size):
+            for a in members:
                 if room.to[a] != NONE and _depends(layout, parameters, tuples, i, a, key):
                     room.may_move[a] = False
 

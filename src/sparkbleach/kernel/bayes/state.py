@@ -305,7 +305,7 @@ class BayesState:
 
         def search_part(part: tuple[Desk, int, int]) -> None:
             desk, begin, end = part
-            doubtful = np.empty(end - begin, np.int32)
+            doubtful = np.empty(((end - begin) * (layout.component_first.size - 1), 2), np.int32)
             n = find_doubtful(store, layout, parameters, sources, tuples, begin, end, desk.room, doubtful)
             done = 0
             while done < n:
