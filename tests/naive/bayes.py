@@ -156,6 +156,14 @@ def sigma(x: float) -> float:
 
 
 @functools.lru_cache(maxsize=1 << 19)
+def is_sampled(position: int) -> bool:
+    """Whether the values of a tuple are compared with those of others."""
+    h = position + 1
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        h = (h ^ h >> 33) * factor % 2**64
+    return (h ^ h >> 33) % 4 == 0
+
+
 def like(a: str, b: str) -> int:
     """Return how alike two different values are as text: 0 (unlike) to 4 (one edit)."""
     a, b = a[:64], b[:64]
@@ -602,8 +610,8 @@ class State:
                 for r in self.rules_on(a):
                     out, seen = r.rep.get(v, (0, 0))
                     r.s1 = (max(0, r.s1[0] - out), max(0, r.s1[1] - seen))
-            # Every fourth tuple: how alike are two values that follow each other?
-            if position % 4 == 0:
+            # A fourth of all tuples: how alike are two values that follow each other?
+            if is_sampled(position):
                 if a in self.last:
                     self.u[a][self.like(self.last[a], v)] += 1
                 self.last[a] = v

@@ -28,6 +28,12 @@ BIRMINGHAM = ("35233", "birmingham", "al", "2053258100")
 BOAZ = ("35957", "boaz", "al", "2565938310")
 
 
+@pytest.fixture
+def every_fourth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sample every fourth tuple, as the prototype does, whose numbers these are."""
+    monkeypatch.setattr("tests.naive.bayes.is_sampled", lambda position: position % 4 == 0)
+
+
 def reference(attributes: str, *rules: NaiveRule, **options: Any) -> BayesReference:
     """Return a reference with the default options."""
     return BayesReference(attributes.split(), rules, **{**DEFAULTS, **options})
@@ -48,6 +54,7 @@ def group(reference: BayesReference, *x: Any) -> dict[Any, int]:
     return dict(reference.live.user[0].groups[x].counts.c)
 
 
+@pytest.mark.usefixtures("every_fourth")
 def test_worked_example() -> None:
     """A typo, a wrong key, a null key and a null right side are repaired, with the gains of the text."""
     names = " ".join(PLACES)
@@ -82,6 +89,7 @@ def test_worked_example() -> None:
     assert cleaner.violations == {"r0": 3, "r2": 2}
 
 
+@pytest.mark.usefixtures("every_fourth")
 @pytest.mark.parametrize(
     ("table", "rows", "trust", "implied", "look_ahead", "n_repairs", "n_right"),
     [
@@ -162,6 +170,7 @@ def test_groups_and_reputations_end_with_their_cells() -> None:
     assert rule.rep == {}
 
 
+@pytest.mark.usefixtures("every_fourth")
 def test_sums_are_halved_with_each_window() -> None:
     """Running sums lose half with every window, rounded down, above where they began."""
     cleaner = reference("a b", NaiveRule("r", ("a",), "b"), window=(8, 4))

@@ -490,3 +490,17 @@ class TestValues:
             ("v", ["k -> v"], 1),
             ("w", ["k -> w"], 1),
         ]
+
+
+@pytest.mark.parametrize("period", [2, 3, 4, 5, 8])
+def test_a_stream_with_a_rhythm(period: int) -> None:
+    """That products come in turns does not make a wrong key look like a wrong right side."""
+    categories = ["toys", "books", "garden", "music", "food", "tools", "shoes", "wine"]
+    rows = [{"sku": f"s{i % period}", "category": categories[i % period]} for i in range(400)]
+    rows[301]["sku"] = f"s{302 % period}"
+    schema = pa.schema([("sku", pa.string()), ("category", pa.string())])
+    engine = Engine(schema, [Rule.parse("sku -> category", id="r")], repair="bayes")
+    clean, audit = engine.process(pa.RecordBatch.from_pylist(rows, schema))
+    assert clean.to_pylist() == rows
+    (row,) = audit.to_pylist()
+    assert (row["position"], row["attribute"], row["new_value"], row["applied"]) == (301, "sku", None, False)

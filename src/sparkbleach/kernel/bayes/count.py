@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..groups import Groups
-from ..hashing import U8, U64
+from ..hashing import U8, U64, mix64
 from ..jit import apart, entry, i64, inline
 from ..panes import cell_add
 from ..refs import prefetch, ref
@@ -181,6 +181,15 @@ def _count_value(store: Store, layout: Layout, a: int, v: int, pane: int, start:
             store.sums.once[other, a] -= 1
 
 
+@inline
+def _is_sampled(position: int) -> bool:
+    """Return whether the values of a tuple are compared with others: a fourth of all, in no regular order.
+
+    In a stream that repeats itself every few tuples, every fourth one might always have the same value.
+    """
+    return mix64(np.uint64(position + 1)) % np.uint64(4) == np.uint64(0)
+
+
 @apart
 def _compare_with_last(store: Store, texts: Texts, a: int, v: int) -> None:
     """Note how alike two values are that follow each other."""
@@ -248,7 +257,7 @@ def count_tuples(
                 v = i64(tuples.values[a, i])
                 if v != NONE:
                     _count_value(store, layout, a, v, pane, start)
-                    if (position + i) % 4 == 0:
+                    if _is_sampled(position + i):
                         _compare_with_last(store, texts, a, v)
             for r in range(n_rules):
                 known = i64(ahead.group[r, i - begin])
