@@ -390,8 +390,8 @@ class State:
         self.cells: dict[str, list[tuple[int, Value]]] = {}  # by attribute: (pane, value) in the horizon
         self.u: dict[str, list[int]] = {}
         self.last: dict[str, Value] = {}
-        self.m = [1] * 5
-        self.expected = [1.0] * 5
+        self.w: dict[str, list[int]] = {}
+        self.y: dict[str, list[float]] = {}
         #: by key: how often a rule has compared its right side, and another key explained all
         self.keys: dict[str, tuple[int, int]] = {}
         self.settled_keys: dict[str, float] = {}  # their error rates as of the windows before
@@ -440,6 +440,8 @@ class State:
         # Attributes that become part of the model begin with nothing counted; others are dropped.
         self.cells = {a: self.cells.get(a, []) for a in self.attributes}
         self.u = {a: self.u.get(a, [1] * 5 + [0]) for a in self.attributes}
+        self.w = {a: self.w.get(a, [0] * 5) for a in self.attributes}
+        self.y = {a: self.y.get(a, [0.0] * 5) for a in self.attributes}
         self.last = {a: v for a, v in self.last.items() if a in self.attributes}
         self.keys = {a: self.keys.get(a, (0, 0)) for a in self.attributes}
         self.settled_keys = {a: e for a, e in self.settled_keys.items() if a in self.attributes}
@@ -527,6 +529,18 @@ class State:
         """Return the likeness class of two values: 5 if they are equal."""
         return 5 if a == b else like(self.options.text(a), self.options.text(b))
 
+    def m(self, a: str) -> list[int]:
+        """Return the likeness classes of wrong values in the component of an attribute."""
+        return [1 + sum(counts) for counts in zip(*(self.w[b] for b in self._component(a)), strict=True)]
+
+    def x(self, a: str) -> list[float]:
+        """Return the same, if wrong values were as alike as values that follow each other."""
+        return [1 + sum(shares) for shares in zip(*(self.y[b] for b in self._component(a)), strict=True)]
+
+    def _component(self, a: str) -> list[str]:
+        (found,) = (component for component in self.components() if a in component)
+        return sorted(found)
+
     def copies(self, s: Any) -> set[Any]:
         """Return the sources that are copies of s (or s of them)."""
         if "copies" not in self.memo:
@@ -579,8 +593,8 @@ class State:
             r.zn //= 2
             r.zs /= 2
         # m and u above their starting values.
-        self.m = [1 + (x - 1) // 2 for x in self.m]
-        self.expected = [1 + (x - 1) / 2 for x in self.expected]
+        self.w = {a: [x // 2 for x in w] for a, w in self.w.items()}
+        self.y = {a: [x / 2 for x in y] for a, y in self.y.items()}
         for a, u in self.u.items():
             self.u[a] = [1 + (x - 1) // 2 for x in u[:5]] + [u[5] // 2]
         self.keys = {a: (n // 2, explains // 2) for a, (n, explains) in self.keys.items()}
@@ -719,10 +733,9 @@ class State:
             r.s1 = (r.s1[0] + out, r.s1[1] + 1)
         # How alike are wrong values and what they should be?
         if out and not r.implied and counts.mx >= 2:
-            self.m[self.like(v, counts.mode)] += 1
-            self.expected = [
-                x + y / sum(self.u[a][:5]) for x, y in zip(self.expected, self.u[a][:5], strict=True)
-            ]
+            self.w[a][self.like(v, counts.mode)] += 1
+            u = self.u[a][:5]
+            self.y[a] = [y + x / sum(u) for y, x in zip(self.y[a], u, strict=True)]
         # Implied rules: is there one true value?
         if r.implied:
             z = sigma(self._logit_rho(r) + min(self._free(r, counts), self._back(r, counts)))
@@ -1054,7 +1067,8 @@ class State:
         k = self.like(observed, v)
         # Of an attribute on left sides only no wrong values are known: those of right sides say how much more
         # alike these are than values that follow each other there.
-        m, u = self.m, self.u[a] if self.rules_on(a) else self.expected
+        m = self.m(a)
+        u = self.u[a] if self.rules_on(a) else self.x(a)
         likeness = max(0.0, log(m[k] / sum(m)) - log(u[k] / sum(u)))
         recurrence = 0.0
         for r in self.active_on(a):
@@ -1209,7 +1223,8 @@ class State:
         if any(term.kind == "recurrence" for term in self.prior(a, v, reading, counted)):
             return 0.0
         k = self.like(observed, v)
-        return min(0.0, log(self.m[k] / sum(self.m)) - log(self.expected[k] / sum(self.expected)))
+        m, x = self.m(a), self.x(a)
+        return min(0.0, log(m[k] / sum(m)) - log(x[k] / sum(x)))
 
     def _moves(self, a: str, reading: Row, counted: Counted) -> list[tuple[float, Value]]:
         """Return the allowed moves of a cell: their gains and the new values."""

@@ -178,12 +178,12 @@ def test_sums_are_halved_with_each_window() -> None:
     (rule,) = cleaner.live.user
     assert rule.rep == {"old": (0, 6), "odd": (1, 1)}
     assert rule.s1 == (1, 1)
-    assert cleaner.live.m == [1, 1, 1, 1, 2]
+    assert cleaner.live.m("b") == [1, 1, 1, 1, 2]
     assert cleaner.live.u["b"] == [1, 1, 1, 1, 1, 1]
     cleaner.process_batch(tuples("a b", ("y", "old")))
     assert rule.rep == {"old": (0, 3), "odd": (0, 0)}
     assert rule.s1 == (0, 0)
-    assert cleaner.live.m == [1] * 5
+    assert cleaner.live.m("b") == [1] * 5
     assert cleaner.live.u["b"] == [1, 1, 1, 1, 1, 1]  # (old, old) is halved away, and has come again
 
 

@@ -491,12 +491,12 @@ def _count_in_group(
 def _note_wrong(store: Store, texts: Texts, a: int, v: int, mode: int) -> None:
     """Note how alike an outvoted value and the one that outvotes it are, and how alike any two would be."""
     running = store.running
-    running.wrong_like[likeness(store, texts, v, mode)] += 1
+    running.wrong_like[a, likeness(store, texts, v, mode)] += 1
     sum = 0.0
-    for k in range(running.wrong_like.size):
+    for k in range(running.wrong_like.shape[1]):
         sum += running.any_like[a, k]
-    for k in range(running.wrong_like.size):
-        running.expected_like[k] += running.any_like[a, k] / sum
+    for k in range(running.wrong_like.shape[1]):
+        running.expected_like[a, k] += running.any_like[a, k] / sum
 
 
 @inline

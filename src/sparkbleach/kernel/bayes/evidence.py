@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..jit import apart, i64, inline
 from ..table import NONE, Records
 from ..values import value_less
-from .gamma import in_nats, log_factorial, log_gamma
+from .gamma import as_term, in_nats, log_factorial, log_gamma
 from .groups import level_find
 from .layout import Layout
 from .store import SIDE, TOP, Store
@@ -40,7 +40,7 @@ class Parameters(NamedTuple):
     trust: NDArray[np.float64]  #: by rule: as it is when a block is decided
     bonus: NDArray[np.float64]  #: by attribute and class of likeness, likewise
     bonus_max: NDArray[np.float64]  #: by attribute
-    unlike: NDArray[np.float64]  #: by class of likeness, likewise: what speaks against it; at most 0
+    unlike: NDArray[np.float64]  #: by attribute and class, likewise: what speaks against it; at most 0
     gamma: NDArray[np.float64]  #: by attribute and number k: log gamma of k + 1/error - 1
 
 
@@ -369,7 +369,7 @@ def _sum_of_votes(
     while x != NONE:
         score, any_vote = vote_score(store, sources, x, k, source if x == own else NONE)
         if any_vote:
-            total += exp(score - top)
+            total += as_term(exp(score - top))
         x = i64(store.cells[x]["next_cell"])
     return top, total
 

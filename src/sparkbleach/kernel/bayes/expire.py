@@ -198,10 +198,10 @@ def halve(store: Store, layout: Layout, sources: Sources, times: int) -> None:
         running.foreign[r] >>= shift
         for j in range(running.explained.shape[1]):
             running.explained[r, j] >>= shift
-    for k in range(running.wrong_like.size):
-        running.wrong_like[k] = 1 + ((running.wrong_like[k] - 1) >> shift)
-        running.expected_like[k] = 1.0 + (running.expected_like[k] - 1.0) * 0.5**shift
     for a in range(running.any_like.shape[0]):
+        for k in range(running.wrong_like.shape[1]):
+            running.wrong_like[a, k] >>= shift
+            running.expected_like[a, k] = running.expected_like[a, k] * 0.5**shift
         for k in range(running.any_like.shape[1] - 1):
             running.any_like[a, k] = 1 + ((running.any_like[a, k] - 1) >> shift)
         running.any_like[a, running.any_like.shape[1] - 1] >>= shift

@@ -1,11 +1,11 @@
-"""The logarithm of the gamma function, and of factorials.
+"""The logarithm of the gamma function, and of factorials; sums that do not depend on the order of their terms.
 
 Sums of log factorials are kept as whole numbers, so that they are the same in whatever order they are made.
 """
 
 from __future__ import annotations
 
-from math import lgamma, log
+from math import floor, lgamma, log
 
 import numpy as np
 
@@ -35,6 +35,12 @@ def log_factorial(count: int) -> int:
     if count < _TABLE_SIZE:
         return _TABLE[count]
     return i64(round(log_gamma(count + 1.0) * _UNITS))
+
+
+@inline
+def as_term(x: float) -> float:
+    """Return a number as a multiple of 2**-36: sums of these below 2**17 are exact, in whatever order."""
+    return floor(x * 2.0**36 + 0.5) * 2.0**-36
 
 
 @inline

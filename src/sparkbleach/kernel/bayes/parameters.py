@@ -6,7 +6,7 @@ from math import log
 
 import numpy as np
 
-from ..jit import entry, i64
+from ..jit import apart, entry, i64
 from ..refs import ref
 from ..table import NONE
 from .evidence import GAMMA_TABLE, PRIOR_CELLS, PRIOR_ERROR, Parameters, live_key_error, rule_trust
@@ -28,7 +28,7 @@ def new_parameters(n_rules: int, n_attributes: int) -> Parameters:
         np.zeros(n_rules),
         np.zeros((n_attributes, N_CLASSES)),
         np.zeros(n_attributes),
-        np.zeros(N_CLASSES),
+        np.zeros((n_attributes, N_CLASSES)),
         np.zeros((n_attributes, GAMMA_TABLE)),
     )
 
@@ -92,25 +92,41 @@ def prepare(store: Store, layout: Layout, parameters: Parameters, with_sources: 
     parameters = ref(parameters)
     for r in range(layout.rhs.size):
         parameters.trust[r] = rule_trust(store, layout, r, with_sources)
+    for component in range(layout.members_first.size - 1):
+        _prepare_likeness(store, layout, parameters, component)
+
+
+@apart
+def _prepare_likeness(store: Store, layout: Layout, parameters: Parameters, component: int) -> None:
+    """Compute what it says of the values of a component how alike they are."""
     running = store.running
-    wrong = 0.0
-    expected = 0.0
-    for k in range(N_CLASSES - 1):
-        wrong += running.wrong_like[k]
-        expected += running.expected_like[k]
-    for k in range(N_CLASSES - 1):
-        ratio = running.wrong_like[k] / wrong / (running.expected_like[k] / expected)
-        parameters.unlike[k] = min(0.0, log(ratio))
-    for a in range(layout.is_movable.size):
-        any_like = 0.0
-        for k in range(N_CLASSES):
-            any_like += running.any_like[a, k]
-        parameters.bonus_max[a] = 0.0
+    first = layout.members_first[component]
+    last = layout.members_first[component + 1]
+    # Each class begins with 1, so that nothing is impossible.
+    n_wrong = 5.0
+    n_expected = 5.0
+    for m in range(first, last):
         for k in range(N_CLASSES - 1):
-            share = running.any_like[a, k] / any_like
-            if layout.on_first[a] == layout.on_first[a + 1]:
-                # Of an attribute on left sides only no wrong values are known: right sides stand for it.
-                share = running.expected_like[k] / expected
-            bonus = log(running.wrong_like[k] / wrong) - log(share)
+            n_wrong += running.wrong_like[layout.members[m], k]
+            n_expected += running.expected_like[layout.members[m], k]
+    for k in range(N_CLASSES - 1):
+        wrong = 1.0
+        expected = 1.0
+        for m in range(first, last):
+            wrong += running.wrong_like[layout.members[m], k]
+            expected += running.expected_like[layout.members[m], k]
+        wrong /= n_wrong
+        expected /= n_expected
+        for m in range(first, last):
+            a = layout.members[m]
+            # Of an attribute on left sides only no wrong values are known: right sides stand for it.
+            share = expected
+            if not is_key(layout, a):
+                n = 0.0
+                for like in range(N_CLASSES):
+                    n += running.any_like[a, like]
+                share = running.any_like[a, k] / n
+            bonus = log(wrong) - log(share)
             parameters.bonus[a, k] = max(0.0, bonus)
-            parameters.bonus_max[a] = max(parameters.bonus_max[a], bonus)
+            parameters.bonus_max[a] = max(parameters.bonus_max[a] if k > 0 else 0.0, bonus)
+            parameters.unlike[a, k] = min(0.0, log(wrong / expected))

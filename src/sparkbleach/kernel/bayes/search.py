@@ -460,7 +460,7 @@ def _find_best_change(
             if v != observed:
                 like = likeness(store, room.texts, observed, v)
                 if recurrence <= parameters.bonus[a, like] + TIE:
-                    room.unlike[a] = parameters.unlike[like]
+                    room.unlike[a] = parameters.unlike[a, like]
     if now == observed and may_be_unknown(layout, sources, a, left_now):
         gain = change - here
         if gain > least and (room.to[a] == NONE or gain > room.gain[a] + TIE):

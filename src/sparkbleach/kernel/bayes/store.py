@@ -155,8 +155,8 @@ class Running(NamedTuple):
     trust_n: NDArray[np.int64]  #: by rule
     once_out: NDArray[np.int64]  #: by rule: how often values that occur once were outvoted
     once_seen: NDArray[np.int64]  #: by rule: and how often they came to a group with other cells
-    wrong_like: NDArray[np.int64]  #: by class of likeness: outvoted values and the values that outvote them
-    expected_like: NDArray[np.float64]  #: by class: the same, if they were no more alike than any two values
+    wrong_like: NDArray[np.int64]  #: by attribute and class of likeness: outvoted values and what outvotes them
+    expected_like: NDArray[np.float64]  #: likewise, if they were no more alike than any two values
     any_like: NDArray[np.int64]  #: by attribute and class: values that follow each other
     last: NDArray[np.int64]  #: by attribute: the last value that was compared, NONE if there is none
     compared: NDArray[np.int64]  #: by rule: cells that came to a group with other cells
@@ -244,8 +244,8 @@ def new_store(n_rules: int, n_attributes: int, n_places: int, n_slots: int) -> S
             np.zeros(n_rules, np.int64),
             np.zeros(n_rules, np.int64),
             np.zeros(n_rules, np.int64),
-            np.ones(5, np.int64),
-            np.ones(5),
+            np.zeros((n_attributes, 5), np.int64),
+            np.zeros((n_attributes, 5)),
             np.tile(np.array([1, 1, 1, 1, 1, 0], np.int64), (n_attributes, 1)),
             np.full(n_attributes, NONE, np.int64),
             np.zeros(n_rules, np.int64),

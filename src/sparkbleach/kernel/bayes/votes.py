@@ -27,6 +27,7 @@ from ..table import (
     table_items,
 )
 from ..values import value_less
+from .gamma import as_term
 from .groups import other_side
 from .layout import Layout
 from .store import CARRY, SIDE, SWEEP, Counted, Store
@@ -266,7 +267,7 @@ def vote_score(store: Store, sources: Sources, x: int, k: int, without: int) -> 
             any_vote = True
             accuracy = source_accuracy(sources, source)
             share = 1.0 / (1.0 + _n_copies(store, sources, x, vote))
-            score += count * share * log(accuracy * (k - 1) / (1.0 - accuracy))
+            score += as_term(count * share * log(accuracy * (k - 1) / (1.0 - accuracy)))
         vote = i64(store.votes[vote]["next_vote"])
     return score, any_vote
 
@@ -407,7 +408,7 @@ def estimate_accuracy(
             vote = i64(store.cells[x]["first_vote"])
             while vote != NONE:
                 share = 1.0 / (1.0 + _n_copies(store, sources, x, vote))
-                weights[vote_at] = store.votes[vote]["total"][side] * share
+                weights[vote_at] = as_term(store.votes[vote]["total"][side] * share)
                 posterior[at] += weights[vote_at]
                 vote_at += 1
                 vote = i64(store.votes[vote]["next_vote"])
@@ -443,7 +444,7 @@ def _estimate_sources(
             while vote != NONE:
                 s = store.votes[vote]["source"]
                 count = store.votes[vote]["total"][side]
-                right[s] += count * posterior[at]
+                right[s] += as_term(count * posterior[at])
                 said[s] += count
                 vote = i64(store.votes[vote]["next_vote"])
             at += 1
@@ -476,7 +477,7 @@ def _estimate_values(
             while vote != NONE:
                 q = sources.accuracy[store.votes[vote]["source"]]
                 if n_values >= 2:
-                    score += weights[vote_at] * (log(q / (1.0 - q)) + log(n_values - 1.0))
+                    score += as_term(weights[vote_at] * (log(q / (1.0 - q)) + log(n_values - 1.0)))
                 vote_at += 1
                 vote = i64(store.votes[vote]["next_vote"])
             if n_values >= 2:
@@ -487,7 +488,7 @@ def _estimate_values(
         if n_values >= 2:
             sum = 0.0
             for c in range(begin, at):
-                posterior[c] = exp(posterior[c] - top) if posterior[c] > -1e299 else 0.0
+                posterior[c] = as_term(exp(posterior[c] - top)) if posterior[c] > -1e299 else 0.0
                 sum += posterior[c]
             for c in range(begin, at):
                 posterior[c] /= sum
