@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,27 +15,23 @@ from numpy.typing import NDArray
 from ..config import Options
 from ..errors import SnapshotError
 from ..kernel.bayes.judge import CHANGED, FLAGGED
-from ..kernel.bayes.layout import NumberedRule
-from ..kernel.bayes.state import BayesState, Decided, Input, Settings, Texts
-from ..kernel.clean import CONSTANT_BROKEN
-from ..kernel.truth import Acceptances
-from ..kernel.values import Column
+from ..kernel.bayes.layout import NumberedRule, find_components
+from ..kernel.bayes.state import BayesState, Decided, Settings
 from ..rules.active import ActiveRule, ActiveRules, Mask
-from .acceptance import AcceptedColumn, accepted_column
-from .apply import BatchColumns, Constants, find_constants, may_apply
-from .audit import RepairedColumn, constant_column, joined_columns
-from .encode import encode, from_codes, is_text, plain, render
-from .model import Model, ModelRule, make_model
+from .acceptance import AcceptedColumn
+from .apply import BatchColumns, find_constants
+from .audit import RepairedColumn
+from .encode import plain, render
+from .model import NO_MODEL, Model, ModelRule, make_model
+from .part import FoundConstants, Part
 from .quality import Tally, count_decisions, measure_rules, report_rule, report_sources
-from .reading import read_column
 from .snapshot import SavedAttribute
 from .threads import Threads
 
-#: by attribute: what constants say of the cells of a batch
-FoundConstants = dict[str, tuple[NDArray[np.uint8], Mask, Constants]]
-
 #: the name that a state has in a snapshot: it is of no single attribute
 EVERYTHING = ""
+#: how many parts there are at the most: more than threads, so that these have an equal share of the work
+PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +45,9 @@ class DecidedBatch:
 
 class BayesCleaner:
     """Cleans tuples by some rules: the live ones, or the live and the shadow ones.
+
+    Components of rules have nothing to do with each other: they are divided into parts, which are cleaned in
+    threads of their own.
 
     Args:
         rules: The rules of the stream, with its schema and id.
@@ -65,7 +63,8 @@ class BayesCleaner:
         self.tallies: dict[str, Tally] = {}  #: by id of a user's rule: what it had a say in
         self._serials: dict[tuple[tuple[str, ...], str], int] = {}  # of implied rules
         self._set_rules(rules)
-        self.state = BayesState(self._numbered(), self._movable(), self._settings(), pane)
+        self.parts = [Part(NO_MODEL, BayesState([], [], self._settings(), pane))]
+        self._divide()
 
     def _set_rules(self, rules: ActiveRules) -> None:
         self.schema, self.id = rules.schema, rules.id
@@ -90,12 +89,12 @@ class BayesCleaner:
             pane_length=window.slide if window and window.column is None else 0,
         )
 
-    def _numbered(self) -> list[NumberedRule]:
-        return [self._numbered_rule(one) for one in self.model.rules]
+    def _numbered(self, model: Model) -> list[NumberedRule]:
+        return [self._numbered_rule(model, one) for one in model.rules]
 
-    def _numbered_rule(self, one: ModelRule) -> NumberedRule:
-        lhs = tuple(self.model.number_of(name) for name in one.lhs)
-        rhs = self.model.number_of(one.rhs)
+    def _numbered_rule(self, model: Model, one: ModelRule) -> NumberedRule:
+        lhs = tuple(model.number_of(name) for name in one.lhs)
+        rhs = model.number_of(one.rhs)
         if one.active is None:
             # Odd numbers: even ones are the user's rules.
             serial = self._serials.setdefault((one.lhs, one.rhs), 2 * len(self._serials) + 1)
@@ -110,19 +109,70 @@ class BayesCleaner:
             accept_after=rule.accept_after_or(self.options.accept_after) or 0,
         )
 
-    def _movable(self) -> list[bool]:
-        return [name not in (self.id, self.options.trust) for name in self.model.attributes]
+    def _movable(self, model: Model) -> list[bool]:
+        return [name not in (self.id, self.options.trust) for name in model.attributes]
+
+    # -------------------------------------------------------------------------------------- parts
 
     def change_rules(self, rules: ActiveRules) -> None:
         """Go on with other rules: those that stay keep what they have seen."""
-        before = self.model
+        before, numbered = self.model.attributes, self._numbered(self.model)
         self._set_rules(rules)
-        if self._numbered() == list(self.state.rules) and self.model.attributes == before.attributes:
+        if (self.model.attributes, self._numbered(self.model)) == (before, numbered):
+            for part in self.parts:
+                part.model = self.model.restricted(part.model.attributes)
             return
-        self.state = self.state.with_rules(
-            self._numbered(),
-            self._movable(),
-            [before.number_of(name) if name in before.attributes else -1 for name in self.model.attributes],
+        self._divide()
+        for part in self.parts:
+            part.state.refresh()
+
+    def _divide(self) -> None:
+        """Divide the components of the model among the parts; what was counted stays where it is.
+
+        A part that has seen an attribute of a component keeps it. If several have, they become one.
+        """
+        claims: list[set[str]] = [set() for _ in self.parts]
+        # The largest first, so that the parts come out alike.
+        rules = self.model.rules
+        components = find_components(self._numbered(self.model), len(self.model.attributes))
+        for component in sorted(components, key=len, reverse=True):
+            names = {name for r in component for name in (*rules[r].lhs, rules[r].rhs)}
+            owners = [at for at, part in enumerate(self.parts) if names & {*part.model.attributes}]
+            for at in reversed(owners[1:]):
+                self._merge(owners[0], at)
+                claims[owners[0]] |= claims.pop(at)
+            if owners:
+                at = owners[0]
+            elif len(self.parts) < self._n_parts() and any(claims):
+                first = self.parts[0].state
+                self.parts.append(Part(NO_MODEL, first.beside([], [])))
+                claims.append(set())
+                at = len(self.parts) - 1
+            else:
+                at = min(range(len(self.parts)), key=lambda at: len(self.model.restricted(claims[at]).rules))
+            claims[at] |= names
+        for part, names in zip(self.parts, claims, strict=True):
+            before, part.model = part.model, self.model.restricted(names)
+            part.state = part.state.with_rules(
+                self._numbered(part.model),
+                self._movable(part.model),
+                [
+                    before.number_of(name) if name in before.attributes else -1
+                    for name in part.model.attributes
+                ],
+            )
+        self.parts = [part for part in self.parts if part.model.rules] or self.parts[:1]
+
+    def _n_parts(self) -> int:
+        # The accuracy of sources is about all rules.
+        return 1 if self.options.trust is not None else PARTS
+
+    def _merge(self, at: int, other: int) -> None:
+        """Let one part take all that another one has."""
+        into, gone = self.parts[at], self.parts.pop(other)
+        into.state = into.state.absorb(gone.state)
+        into.model = Model(
+            (*into.model.attributes, *gone.model.attributes), (*into.model.rules, *gone.model.rules)
         )
 
     def copy(self, rules: ActiveRules, *, applied: bool) -> BayesCleaner:
@@ -132,30 +182,33 @@ class BayesCleaner:
         twin.sources, twin._serials = list(self.sources), dict(self._serials)
         twin.tallies = {}
         twin.schema, twin.id, twin.active, twin.model = self.schema, self.id, self.active, self.model
-        twin.state = self.state.copy()
+        twin.parts = [Part(part.model, part.state.copy()) for part in self.parts]
         twin.change_rules(rules)
         return twin
 
+    # -------------------------------------------------------------------------------------- questions
+
     def violations(self) -> Iterator[tuple[ActiveRule, int]]:
         """Yield each user's rule and how many tuples have violated it."""
-        for one, n in zip(self.model.rules, self.state.violations, strict=True):
-            if one.active is not None:
-                yield one.active, int(n)
+        for part in self.parts:
+            yield from part.violations()
 
     def report(self) -> dict[str, Any]:
         """Return how good each user's rule is, and each source if there are sources, fit for JSON."""
-        parameters = measure_rules(self.state)
-        rules = {
-            one.active.id: report_rule(
-                self.tallies[one.active.id],
-                float(parameters.trust[r]),
-                float(parameters.error[self.model.number_of(one.rhs)]),
-            )
-            for r, one in enumerate(self.model.rules)
-            if one.active is not None
-        }
-        sources = {} if self.options.trust is None else {"sources": report_sources(self.state, self.sources)}
-        return {"rule_quality": rules, **sources}
+        rules = {}
+        for part in self.parts:
+            parameters = measure_rules(part.state)
+            for r, one in enumerate(part.model.rules):
+                if one.active is not None:
+                    rules[one.active.id] = report_rule(
+                        self.tallies[one.active.id],
+                        float(parameters.trust[r]),
+                        float(parameters.error[part.model.number_of(one.rhs)]),
+                    )
+        report: dict[str, Any] = {"rule_quality": {one.id: rules[one.id] for one in self.active}}
+        if self.options.trust is not None:
+            report["sources"] = report_sources(self.parts[0].state, self.sources)
+        return report
 
     # -------------------------------------------------------------------------------------- batches
 
@@ -171,16 +224,26 @@ class BayesCleaner:
         """Clean a batch whose first tuple is at a position."""
         columns.read(self.model.attributes, threads)
         constants = self._constants(columns, holds)
-        given = self._input(columns, holds, panes, constants)
-        decided = self.state.process(given, position, threads.map)
-        violated = self._violated(decided, constants)
-        repaired = self._repaired(decided, constants, violated, position, version, threads)
+        source = self._source_numbers(columns.batch)
+        given = [part.input_of(self.schema, columns, holds, panes, constants, source) for part in self.parts]
+        # Each part in a thread; a single one uses the threads itself.
+        map = threads.map if len(self.parts) == 1 and threads.n > 1 else None
+        decided = threads.map(
+            lambda one: one[0].decide(one[1], position, map, constants),
+            list(zip(self.parts, given, strict=True)),
+        )
+        repaired = self._repaired(decided, constants, position, version, threads)
         tallies = count_decisions(repaired, applied=self.applied)
         for id, tally in tallies.items():
             if id in self.tallies:  # implied rules are not
                 self.tallies[id].add(tally)
         by_rule = Counter({id: tally.repairs for id, tally in tallies.items() if tally.repairs})
-        return DecidedBatch(repaired, by_rule, self._accepted(decided))
+        accepted = [
+            column
+            for part, one in zip(self.parts, decided, strict=True)
+            for column in part.accepted(self.schema, one)
+        ]
+        return DecidedBatch(repaired, by_rule, accepted if self.applied else [])
 
     def _constants(self, columns: BatchColumns, holds: dict[str, Mask]) -> FoundConstants:
         """Return by attribute what constants say of the batch."""
@@ -192,40 +255,6 @@ class BayesCleaner:
                 if constants is not None:
                     found[name] = (state, broken, constants)
         return found
-
-    def _input(
-        self,
-        columns: BatchColumns,
-        holds: dict[str, Mask],
-        panes: NDArray[np.int64],
-        constants: FoundConstants,
-    ) -> Input:
-        n = columns.batch.num_rows
-        everywhere = np.ones(n, np.bool_)
-        types = [self.schema.field(name).type for name in self.model.attributes]
-        return Input(
-            [_seeded(columns[name], name) for name in self.model.attributes],
-            [is_text(type) for type in types],
-            [_texts_of(type) for type in types],
-            np.array(
-                [
-                    everywhere if one.active is None else may_apply(columns, one.active, holds)
-                    for one in self.model.rules
-                ],
-                np.bool_,
-            ).reshape(len(self.model.rules), n),
-            [self._fixed(name, constants) for name in self.model.attributes],
-            self._source_numbers(columns.batch),
-            panes,
-        )
-
-    def _fixed(self, name: str, constants: FoundConstants) -> Column | None:
-        """Return the constants that decide the cells of an attribute, null where none does."""
-        if name not in constants:
-            return None
-        found = constants[name][2]
-        scalars = pa.concat_arrays([pa.repeat(scalar, 1) for scalar in found.scalars])
-        return _seeded(encode(scalars.take(pa.array(found.winner, mask=found.winner < 0))), name)
 
     def _source_numbers(self, batch: pa.RecordBatch) -> NDArray[np.int32]:
         """Return the number of each tuple's source; a null is the source without a name."""
@@ -244,119 +273,29 @@ class BayesCleaner:
         of_tuples: NDArray[np.int32] = numbers[names.indices.to_numpy()]
         return of_tuples
 
-    def _violated(self, decided: Decided, constants: FoundConstants) -> Mask:
-        """Return by rule and tuple whether a group or a constant is violated, and count the latter."""
-        violated = decided.violated
-        for name, (_, broken, _) in constants.items():
-            for r, mask in zip(self._on(name), broken, strict=True):
-                self.state.violations[r] += int(np.count_nonzero(mask & ~violated[r]))
-                violated[r] |= mask
-        return violated
-
-    def _on(self, attribute: str) -> list[int]:
-        """Return the user's rules on an attribute."""
-        return [
-            r for r, one in enumerate(self.model.rules) if one.rhs == attribute and one.active is not None
-        ]
-
     def _repaired(
         self,
-        decided: Decided,
+        decided: Sequence[Decided],
         constants: FoundConstants,
-        violated: Mask,
         position: int,
         version: int,
         threads: Threads,
     ) -> list[RepairedColumn]:
-        """Return the changed cells by attribute, and apart from them those that are flagged.
-
-        Of what shadow rules would repair, only the cells that violate one of them.
-        """
+        """Return the changed cells by attribute, and apart from them those that are flagged."""
         verdicts = (CHANGED, FLAGGED) if self.applied else (CHANGED,)
-        work = [(a, verdict) for a in range(len(self.model.attributes)) for verdict in verdicts]
+        work = [
+            (part, name, verdict, one)
+            for part, one in zip(self.parts, decided, strict=True)
+            for name in part.model.attributes
+            for verdict in verdicts
+        ]
         repaired = threads.map(
-            lambda one: self._repaired_column(*one, decided, constants, violated, position, version), work
+            lambda one: one[0].repaired_column(
+                self.schema, *one[1:], constants, position, version, applied=self.applied
+            ),
+            work,
         )
         return [column for column in repaired if column is not None]
-
-    def _repaired_column(
-        self,
-        a: int,
-        verdict: int,
-        decided: Decided,
-        constants: FoundConstants,
-        violated: Mask,
-        position: int,
-        version: int,
-    ) -> RepairedColumn | None:
-        """Return the cells of an attribute that were changed, or flagged; None if there are none."""
-        name = self.model.attributes[a]
-        cells = decided.found.cells
-        is_reported: Mask = np.ones(violated.shape[1], np.bool_)
-        if not self.applied:
-            shadow = [r for r in self._on(name) if self._is_shadow(r)]
-            is_reported = np.logical_or.reduce(violated[shadow], axis=0)
-        which = np.flatnonzero((cells.attribute == a) & (cells.verdict == verdict))
-        which = which[is_reported[cells.tuple[which]]]
-        found = []
-        if which.size:
-            found.append(
-                read_column(
-                    self.model,
-                    self.schema,
-                    self.state.values,
-                    name,
-                    decided.found,
-                    which,
-                    position,
-                    version,
-                    applied=self.applied and verdict == CHANGED,
-                )
-            )
-        if verdict == CHANGED and name in constants:
-            state, _, given = constants[name]
-            rows = np.flatnonzero((state == CONSTANT_BROKEN) & is_reported)
-            if rows.size:
-                found.append(self._by_constant(name, rows, given, violated, position, version))
-        return joined_columns(found) if found else None
-
-    def _is_shadow(self, r: int) -> bool:
-        active = self.model.rules[r].active
-        return active is not None and active.rule.is_shadow
-
-    def _by_constant(
-        self,
-        name: str,
-        rows: NDArray[np.int64],
-        constants: Constants,
-        violated: Mask,
-        position: int,
-        version: int,
-    ) -> RepairedColumn:
-        on = self._on(name)
-        rules = [active for r in on if (active := self.model.rules[r].active)]
-        return constant_column(
-            name, rules, constants, rows, violated[on][:, rows].T, position, version, applied=self.applied
-        )
-
-    def _accepted(self, decided: Decided) -> list[AcceptedColumn]:
-        """Return the changes that were accepted as a new truth, by rule."""
-        accepted = decided.accepted
-        found = []
-        for r in np.unique(accepted.column):
-            active = self.model.rules[r].active
-            which = accepted.column == r
-            if active is None or not self.applied:
-                continue
-            n = np.array([np.count_nonzero(which)], np.int64)
-            of_rule = Acceptances(n, *(array[which] for array in accepted[1:]))
-            type = self.schema.field(active.rule.rhs).type
-            rules = [active] * (int(r) + 1)
-            thresholds = [self.state.rules[r].accept_after] * (int(r) + 1)
-            column = accepted_column(type, rules, self.state.values, of_rule, thresholds)
-            if column is not None:
-                found.append(column)
-        return found
 
     # -------------------------------------------------------------------------------------- snapshots
 
@@ -366,9 +305,10 @@ class BayesCleaner:
             "sources": self.sources,
             "serials": [[*key, n] for key, n in self._serials.items()],
             "tallies": {id: tally.to_dict() for id, tally in self.tallies.items()},
+            "parts": [part.model.attributes for part in self.parts],
         }
         text = np.frombuffer(json.dumps(known).encode(), np.uint8)
-        return [text, *self.state.save()]
+        return [text, *(array for part in self.parts for array in part.state.save())]
 
     def load(self, arrays: Sequence[NDArray[Any]]) -> None:
         """Put the state that `save` returned in place of this one."""
@@ -376,9 +316,15 @@ class BayesCleaner:
         self.sources = known["sources"]
         self._serials = {(tuple(lhs), rhs): n for lhs, rhs, n in known["serials"]}
         self.tallies = {id: Tally(**tally) for id, tally in known["tallies"].items()}
-        state = BayesState(self._numbered(), self._movable(), self._settings())
-        state.load(arrays[1:])
-        self.state = state
+        n_arrays, rest = divmod(len(arrays) - 1, len(known["parts"]))
+        models = [self.model.restricted(names) for names in known["parts"]]
+        if rest or sum(len(model.rules) for model in models) != len(self.model.rules):
+            raise ValueError("these are not the parts of such a state")
+        self.parts = []
+        for at, model in enumerate(models):
+            state = BayesState(self._numbered(model), self._movable(model), self._settings())
+            state.load(arrays[1 + at * n_arrays : 1 + (at + 1) * n_arrays])
+            self.parts.append(Part(model, state))
 
 
 class BayesCleaners:
@@ -459,20 +405,3 @@ class BayesCleaners:
                 cleaner.load(by_applied[cleaner.applied].arrays)
             except (KeyError, ValueError, TypeError) as error:
                 raise SnapshotError(f"snapshot: {error}; give all that snapshot_parts() returned") from None
-
-
-def _seeded(column: Column, name: str) -> Column:
-    """Return a column whose hashes no other attribute's values have."""
-    digest = hashlib.blake2b(name.encode(), digest_size=16).digest()
-    lo, hi = (np.uint64(int.from_bytes(part, "little")) for part in (digest[:8], digest[8:]))
-    return column._replace(lo=column.lo ^ lo, hi=column.hi ^ hi)
-
-
-def _texts_of(type: pa.DataType) -> Texts:
-    """Return what turns the codes of values into their texts."""
-
-    def texts(codes: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        rendered = encode(render(from_codes(np.ascontiguousarray(codes), type)).cast(pa.large_string()))
-        return rendered.data, rendered.offsets
-
-    return texts

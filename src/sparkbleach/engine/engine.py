@@ -498,7 +498,7 @@ class Engine:
     def _states(self) -> list[Attribute | BayesState]:
         """Return the states that are in use here."""
         if self._bayes is not None:
-            return [cleaner.state for cleaner in self._bayes]
+            return [part.state for cleaner in self._bayes for part in cleaner.parts]
         return [cleaner.state for cleaner in self._own_cleaners()]
 
     def _acceptances(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -36,6 +36,16 @@ class Model:
     def number_of(self, attribute: str) -> int:
         """Return the number of an attribute."""
         return self.attributes.index(attribute)
+
+    def restricted(self, attributes: Collection[str]) -> Model:
+        """Return the model of some whole components: those of the attributes."""
+        return Model(
+            tuple(name for name in self.attributes if name in attributes),
+            tuple(one for one in self.rules if one.rhs in attributes),
+        )
+
+
+NO_MODEL = Model((), ())
 
 
 def make_model(

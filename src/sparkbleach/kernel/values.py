@@ -200,6 +200,26 @@ def value_new(values: Values, column: Column, i: int) -> int:
 
 
 @jit
+def value_copy(values: Values, other: Values, v: int) -> int:
+    """Return the number of a new value: that of another dictionary, with as many references."""
+    records = values.records
+    w = pool_take(values.pool, records)
+    theirs = other.records[v]
+    records[w]["hash"] = theirs["hash"]
+    records[w]["hash_hi"] = theirs["hash_hi"]
+    records[w]["code"] = theirs["code"]
+    records[w]["length"] = theirs["length"]
+    records[w]["refs"] = theirs["refs"]
+    if theirs["length"] != NONE:
+        at = arena_take(values, i64(theirs["length"]))
+        for b in range(theirs["length"]):
+            values.arena[at + b] = other.arena[theirs["offset"] + b]
+        records[w]["offset"] = at
+    table_insert(values.table, records, w)
+    return w
+
+
+@jit
 def value_less(values: Values, a: int, b: int) -> bool:
     """Return whether value `a` comes before value `b` in the order of the type."""
     records = values.records

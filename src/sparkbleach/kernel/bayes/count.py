@@ -240,13 +240,42 @@ def count_tuples(
         ahead: Room to look ahead.
         accepted: Receives a row for each change that is accepted.
     """
-    store = ref(store)
-    layout = ref(layout)
-    parameters = ref(parameters)
-    texts = ref(texts)
-    tuples = ref(tuples)
-    ahead = ref(ahead)
-    accepted = ref(accepted)
+    count_block(
+        ref(store),
+        ref(layout),
+        ref(parameters),
+        ref(texts),
+        ref(tuples),
+        first,
+        last,
+        position,
+        pane,
+        window_start,
+        start,
+        left,
+        ref(ahead),
+        ref(accepted),
+    )
+
+
+@apart
+def count_block(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    texts: Texts,
+    tuples: Tuples,
+    first: int,
+    last: int,
+    position: int,
+    pane: int,
+    window_start: int,
+    start: int,
+    left: NDArray[np.int32],
+    ahead: Ahead,
+    accepted: Acceptances,
+) -> None:
+    """Do what `count_tuples` does, for compiled callers."""
     n_attributes = tuples.values.shape[0]
     n_rules = tuples.may_apply.shape[0]
     for begin in range(first, last, _AHEAD):

@@ -1,4 +1,4 @@
-"""The logarithm of the gamma function, and of factorials; sums that do not depend on the order of their terms.
+"""The logarithm of the gamma function, and of factorials; and sums that are the same in any order.
 
 Sums of log factorials are kept as whole numbers, so that they are the same in whatever order they are made.
 """

@@ -36,9 +36,12 @@ def new_parameters(n_rules: int, n_attributes: int) -> Parameters:
 @entry
 def refresh(store: Store, layout: Layout, parameters: Parameters, with_sources: bool) -> None:
     """Compute error rates, witnesses, and which rules are active."""
-    store = ref(store)
-    layout = ref(layout)
-    parameters = ref(parameters)
+    refresh_parameters(ref(store), ref(layout), ref(parameters), with_sources)
+
+
+@apart
+def refresh_parameters(store: Store, layout: Layout, parameters: Parameters, with_sources: bool) -> None:
+    """Do what `refresh` does, for compiled callers."""
     side = store.state[SIDE]
     sums = store.sums
     for r in range(layout.rhs.size):
@@ -87,9 +90,12 @@ def refresh(store: Store, layout: Layout, parameters: Parameters, with_sources: 
 @entry
 def prepare(store: Store, layout: Layout, parameters: Parameters, with_sources: bool) -> None:
     """Compute what is taken from the counts as they are when a block is decided."""
-    store = ref(store)
-    layout = ref(layout)
-    parameters = ref(parameters)
+    prepare_parameters(ref(store), ref(layout), ref(parameters), with_sources)
+
+
+@apart
+def prepare_parameters(store: Store, layout: Layout, parameters: Parameters, with_sources: bool) -> None:
+    """Do what `prepare` does, for compiled callers."""
     for r in range(layout.rhs.size):
         parameters.trust[r] = rule_trust(store, layout, r, with_sources)
     for component in range(layout.members_first.size - 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import exp, log
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ _ROUNDING = 1e-6  # a bound within this of what it is compared with may be off
 # ------------------------------------------------------------------------------------------ which tuples
 
 
-@entry
+@apart
 def find_doubtful(
     store: Store,
     layout: Layout,
@@ -62,12 +63,6 @@ def find_doubtful(
     Returns:
         How many there are.
     """
-    store = ref(store)
-    layout = ref(layout)
-    parameters = ref(parameters)
-    sources = ref(sources)
-    tuples = ref(tuples)
-    room = ref(room)
     n = i64(0)
     for i in range(first, last):
         for component in range(layout.component_first.size - 1):
@@ -152,6 +147,22 @@ def _is_less_probable(
 # ------------------------------------------------------------------------------------------ the search
 
 
+class Search(NamedTuple):
+    """How far the search of a block is."""
+
+    doubtful: NDArray[np.int32]  #: the doubtful tuples, each with a component
+    state: NDArray[np.int64]  #: how many there are, NOT_BEGUN before they are looked for; how many are done
+
+
+NOT_BEGUN = -1
+N_DOUBTFUL, N_DONE = 0, 1
+
+
+def new_search(n_tuples: int, n_components: int) -> Search:
+    """Return the search of a block of at most so many tuples, which has not begun."""
+    return Search(np.empty((n_tuples * n_components, 2), np.int32), np.array([NOT_BEGUN, 0], np.int64))
+
+
 @entry
 def search(
     store: Store,
@@ -159,9 +170,9 @@ def search(
     parameters: Parameters,
     sources: Sources,
     tuples: Tuples,
-    doubtful: NDArray[np.int32],
     first: int,
     last: int,
+    progress: Search,
     threshold: float,
     repair_left: bool,
     room: Room,
@@ -169,28 +180,65 @@ def search(
     changes: Changes,
     reasons: Reasons,
     found: Found,
-) -> int:
-    """Search for the most probable readings of the doubtful tuples `first` to `last`.
+) -> bool:
+    """Search for the most probable readings of the tuples `first` to `last`, or go on with that.
 
     Returns:
-        Up to which of them there was room for what is found.
+        Whether it is done; if not, there is no room for what is found.
     """
-    store = ref(store)
-    layout = ref(layout)
-    parameters = ref(parameters)
-    sources = ref(sources)
-    tuples = ref(tuples)
-    room = ref(room)
-    moves = ref(moves)
-    changes = ref(changes)
-    reasons = ref(reasons)
-    found = ref(found)
+    return search_block(
+        ref(store),
+        ref(layout),
+        ref(parameters),
+        ref(sources),
+        ref(tuples),
+        first,
+        last,
+        ref(progress),
+        threshold,
+        repair_left,
+        ref(room),
+        ref(moves),
+        ref(changes),
+        ref(reasons),
+        ref(found),
+    )
+
+
+@apart
+def search_block(
+    store: Store,
+    layout: Layout,
+    parameters: Parameters,
+    sources: Sources,
+    tuples: Tuples,
+    first: int,
+    last: int,
+    progress: Search,
+    threshold: float,
+    repair_left: bool,
+    room: Room,
+    moves: Moves,
+    changes: Changes,
+    reasons: Reasons,
+    found: Found,
+) -> bool:
+    """Do what `search` does, for compiled callers."""
+    state = progress.state
+    doubtful = progress.doubtful
+    if state[N_DOUBTFUL] == NOT_BEGUN:
+        state[N_DOUBTFUL] = find_doubtful(
+            store, layout, parameters, sources, tuples, first, last, room, doubtful
+        )
+        state[N_DONE] = 0
+    n = state[N_DOUBTFUL]
     n_terms = reasons.rule.shape[2]
-    for k in range(first, last):
+    for k in range(state[N_DONE], n):
+        state[N_DONE] = k
         if not has_room(found, MOVES, n_terms):
-            return k
+            return False
         i = i64(doubtful[k, 0])
-        if k + 2 < last:
+        if k + 2 < n:
             _look_ahead(store, layout, tuples, doubtful[k + 2], doubtful[k + 1])
         component = i64(doubtful[k, 1])
         n_moves = _search_tuple(
@@ -200,7 +248,8 @@ def search(
             conclude(
                 store, layout, parameters, tuples, i, moves, n_moves, reasons, repair_left, changes, found
             )
-    return last
+    state[N_DOUBTFUL] = NOT_BEGUN
+    return True
 
 
 @inline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,6 +14,7 @@ from ..saved import arrays_of, copied
 from ..table import NONE, grow, pool_live, pool_used, table_buckets
 from ..truth import Acceptances, new_acceptances
 from ..values import Column, Values, arena_used, recycle_values
+from .blocks import REFRESH_TUPLES, clean_blocks
 from .change import drop_attribute, drop_rule, renumbered
 from .count import Tuples, count_tuples, new_ahead, number_values, write_texts
 from .expire import count_level_room, halve, sweep_groups, sweep_reverses, sweep_rows, sweep_values
@@ -22,9 +23,10 @@ from .found import Found, joined_found, new_found, reserve_found
 from .judge import MOVES, Changes, Moves, new_changes, new_moves
 from .layout import Layout, NumberedRule, make_layout
 from .likeness import forget_pairs
+from .merge import merge_into
 from .parameters import new_parameters, prepare, refresh
 from .scores import Room, new_room
-from .search import find_doubtful, search
+from .search import new_search, search
 from .store import (
     CARRY,
     DUE,
@@ -40,10 +42,10 @@ from .store import (
 )
 from .votes import Sources, estimate_accuracy, new_sources, note_row, reserve_sources
 
-_REFRESH_TUPLES = 100
-_CHUNK_TUPLES = 16_384
+_CHUNK_TUPLES = 16_384  # whose values are numbered at once
+_STEP_TUPLES = 4096  # for which room is made at once
 _TRUST_GROUPS = 512
-_PART_TUPLES = 128  # from which on a block is searched in two parts
+_HALVED_TUPLES = 128  # from which on a block is searched in two halves
 _FOUND_CELLS = 1000  # for which room is made at a time
 _EMPTY_SOURCE: NDArray[np.int32] = np.zeros(0, np.int32)
 
@@ -114,7 +116,7 @@ class BayesState:
         n_rules, n_attributes = len(rules), len(is_movable)
         n_places = self.layout.lhs.shape[1]
         self.store = new_store(n_rules, n_attributes, n_places, _n_slots(self.layout))
-        self.store.state[DUE] = _REFRESH_TUPLES
+        self.store.state[DUE] = REFRESH_TUPLES
         self.sources = self._new_sources(np.zeros(0))
         self.parameters = new_parameters(n_rules, n_attributes)
         self.pane = pane  #: of the newest tuple
@@ -156,13 +158,13 @@ class BayesState:
 
     # -------------------------------------------------------------------------------------- tuples
 
-    def process(self, batch: Input, position: int, map: Map) -> Decided:
+    def process(self, batch: Input, position: int, map: Map | None) -> Decided:
         """Count and decide the tuples of a batch.
 
         Args:
             batch: The tuples.
             position: Where the first of them is in the stream.
-            map: Calls a function for each item, perhaps in threads.
+            map: Calls a function for each item, in threads; None if there are none.
 
         Returns:
             What was decided. It names values that stay as they are until the next call.
@@ -198,7 +200,7 @@ class BayesState:
         first: int,
         last: int,
         position: int,
-        map: Map,
+        map: Map | None,
         accepted: list[Acceptances],
     ) -> None:
         """Process tuples of one pane, in chunks of whole blocks."""
@@ -207,10 +209,15 @@ class BayesState:
         for begin in range(first, last, chunk):
             end = min(begin + chunk, last)
             self._number(batch, tuples, begin, end)
-            for block in range(begin, end, ahead):
-                stop = min(block + ahead, end)
-                self._count(tuples, block, stop, position, accepted)
-                self._decide(tuples, block, stop, map)
+            if map is None and not self.settings.with_sources:
+                step = max(ahead, _STEP_TUPLES // ahead * ahead)
+                for block in range(begin, end, step):
+                    self._clean_blocks(tuples, block, min(block + step, end), position, accepted)
+            else:
+                for block in range(begin, end, ahead):
+                    stop = min(block + ahead, end)
+                    self._count(tuples, block, stop, position, accepted)
+                    self._decide(tuples, block, stop, map)
             self.pane_tuples += end - begin
             self._sweep_some()
 
@@ -247,12 +254,55 @@ class BayesState:
             reserve_new_values(store, n_new, int(offsets[-1]))
             write_texts(store, new, n_new, data, offsets)
 
+    def _clean_blocks(
+        self, tuples: Tuples, first: int, last: int, position: int, all: list[Acceptances]
+    ) -> None:
+        """Count and decide the tuples of some whole blocks."""
+        reserve_store(self.store, last - first, with_votes=False)
+        accepted = self._room_for_accepted(last - first)
+        desk = self._desk(0)
+        progress = new_search(min(self.settings.look_ahead, last - first), self._n_components)
+        while first < last:
+            first = clean_blocks(
+                self.store,
+                self.layout,
+                self.parameters,
+                self.sources,
+                tuples,
+                first,
+                last,
+                self.settings.look_ahead,
+                position,
+                self.pane,
+                self._window_start(self.pane),
+                self._start(self.pane),
+                self._ahead,
+                accepted,
+                progress,
+                self._threshold,
+                self.settings.repair_left,
+                *desk,
+            )
+            if first < last:
+                reserve_found(desk.found, _FOUND_CELLS, desk.reasons.rule.shape[2])
+        _keep(accepted, all)
+
+    def _room_for_accepted(self, n: int) -> Acceptances:
+        return new_acceptances(n * int(np.count_nonzero(self.layout.accept_after)))
+
+    @property
+    def _n_components(self) -> int:
+        return self.layout.component_first.size - 1
+
+    @property
+    def _threshold(self) -> float:
+        return log(self.settings.confidence / (1.0 - self.settings.confidence))
+
     def _count(self, tuples: Tuples, first: int, last: int, position: int, all: list[Acceptances]) -> None:
         n = last - first
         store, settings = self.store, self.settings
         reserve_store(store, n, with_votes=settings.with_sources)
-        n_accepting = int(np.count_nonzero(self.layout.accept_after))
-        accepted = new_acceptances(n * n_accepting)
+        accepted = self._room_for_accepted(n)
         room = self._desk(0).room
         count_tuples(
             store,
@@ -285,54 +335,45 @@ class BayesState:
                 self.pane,
                 self._start(self.pane),
             )
-        if accepted.n[0]:
-            rows = [array[: int(accepted.n[0])] for array in accepted[1:]]
-            all.append(Acceptances(accepted.n, *rows))
+        _keep(accepted, all)
         if store.state[N_TUPLES] >= store.state[DUE]:
-            store.state[DUE] = store.state[N_TUPLES] + _REFRESH_TUPLES
-            self._refresh()
+            store.state[DUE] = store.state[N_TUPLES] + REFRESH_TUPLES
+            self.refresh()
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Compute the parameters that are computed now and then."""
         refresh(self.store, self.layout, self.parameters, self.settings.with_sources)
         if self.settings.with_sources:
             self._estimate_sources()
 
-    def _decide(self, tuples: Tuples, first: int, last: int, map: Map) -> None:
+    def _decide(self, tuples: Tuples, first: int, last: int, map: Map | None) -> None:
         """Search for the most probable reading of each tuple of a block that needs it."""
         store, layout, parameters, sources = self.store, self.layout, self.parameters, self.sources
         prepare(store, layout, parameters, self.settings.with_sources)
-        threshold = log(self.settings.confidence / (1.0 - self.settings.confidence))
 
-        def search_part(part: tuple[Desk, int, int]) -> None:
-            desk, begin, end = part
-            doubtful = np.empty(((end - begin) * (layout.component_first.size - 1), 2), np.int32)
-            n = find_doubtful(store, layout, parameters, sources, tuples, begin, end, desk.room, doubtful)
-            done = 0
-            while done < n:
-                done = search(
-                    store,
-                    layout,
-                    parameters,
-                    sources,
-                    tuples,
-                    doubtful,
-                    done,
-                    n,
-                    threshold,
-                    self.settings.repair_left,
-                    *desk,
-                )
-                if done < n:
-                    reserve_found(desk.found, _FOUND_CELLS, desk.reasons.rule.shape[2])
+        def search_half(half: tuple[Desk, int, int]) -> None:
+            desk, begin, end = half
+            progress = new_search(end - begin, self._n_components)
+            while not search(
+                store,
+                layout,
+                parameters,
+                sources,
+                tuples,
+                begin,
+                end,
+                progress,
+                self._threshold,
+                self.settings.repair_left,
+                *desk,
+            ):
+                reserve_found(desk.found, _FOUND_CELLS, desk.reasons.rule.shape[2])
 
-        map(search_part, self._parts(first, last))
-
-    def _parts(self, first: int, last: int) -> list[tuple[Desk, int, int]]:
-        """Return the parts of a block that threads search: what with, beginning, end."""
-        if last - first < _PART_TUPLES:
-            return [(self._desk(0), first, last)]
-        middle = (first + last) // 2
-        return [(self._desk(0), first, middle), (self._desk(1), middle, last)]
+        if map is None or last - first < _HALVED_TUPLES:
+            search_half((self._desk(0), first, last))
+        else:
+            middle = (first + last) // 2
+            map(search_half, [(self._desk(0), first, middle), (self._desk(1), middle, last)])
 
     def _desk(self, number: int) -> Desk:
         while len(self._desks) <= number:
@@ -536,7 +577,33 @@ class BayesState:
             pair_table=self.sources.pair_table,
             pair_pool=self.sources.pair_pool,
         )
-        state._refresh()
+        state.refresh()
+        return state
+
+    def absorb(self, other: BayesState) -> BayesState:
+        """Return a state with the rules and attributes of both, its own first; neither must be used any more.
+
+        Both have seen the same tuples, without sources.
+        """
+        n_rules, n_attributes = len(self.rules), self.layout.is_movable.size
+        shifted = [
+            replace(rule, lhs=tuple(a + n_attributes for a in rule.lhs), rhs=rule.rhs + n_attributes)
+            for rule in other.rules
+        ]
+        is_movable = [*self.layout.is_movable, *other.layout.is_movable]
+        of_other = [-1] * other.layout.is_movable.size
+        other._end_sweep()
+        recycle_values(other.store.values)
+        both = self.with_rules([*self.rules, *shifted], is_movable, [*range(n_attributes), *of_other])
+        merge_into(both.store, both.layout, other.store, n_rules, n_attributes)
+        return both
+
+    def beside(self, rules: Sequence[NumberedRule], is_movable: Sequence[bool]) -> BayesState:
+        """Return a state of other rules that has counted nothing, but is as old as this one."""
+        state = BayesState(rules, is_movable, self.settings, self.pane)
+        state.pane_tuples, state.pane_length = self.pane_tuples, self.pane_length
+        for clock in (HALVINGS, N_TUPLES, DUE):
+            state.store.state[clock] = self.store.state[clock]
         return state
 
     def copy(self) -> BayesState:
@@ -600,6 +667,12 @@ def _filled(template: Nested, arrays: Any) -> Nested:
     if isinstance(template, np.ndarray):
         return copied(next(arrays).view(template.dtype))  # type: ignore[return-value]
     return type(template)(*(_filled(part, arrays) for part in template))  # type: ignore[attr-defined]
+
+
+def _keep(accepted: Acceptances, all: list[Acceptances]) -> None:
+    """Keep the changes that were accepted, without the room for more."""
+    if accepted.n[0]:
+        all.append(Acceptances(accepted.n, *(array[: int(accepted.n[0])] for array in accepted[1:])))
 
 
 def _joined(accepted: Sequence[Acceptances]) -> Acceptances:

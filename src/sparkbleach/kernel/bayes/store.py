@@ -155,7 +155,7 @@ class Running(NamedTuple):
     trust_n: NDArray[np.int64]  #: by rule
     once_out: NDArray[np.int64]  #: by rule: how often values that occur once were outvoted
     once_seen: NDArray[np.int64]  #: by rule: and how often they came to a group with other cells
-    wrong_like: NDArray[np.int64]  #: by attribute and class of likeness: outvoted values and what outvotes them
+    wrong_like: NDArray[np.int64]  #: by attribute and class of likeness: outvoted values
     expected_like: NDArray[np.float64]  #: likewise, if they were no more alike than any two values
     any_like: NDArray[np.int64]  #: by attribute and class: values that follow each other
     last: NDArray[np.int64]  #: by attribute: the last value that was compared, NONE if there is none
