@@ -27,6 +27,21 @@ def test_engine_equals_reference(case: BayesCase) -> None:
         pass  # from here on, rounding may decide
 
 
+@one_in(2)
+@given(bayes_cases(is_divided=True))
+def test_components_are_divided_and_joined(case: BayesCase) -> None:
+    """So it is where components are cleaned apart, and where a new rule joins them."""
+    pair = BayesPair(case, threads=2)
+    engine = pair.engine
+    try:
+        for step in case.steps:
+            pair.step(step)
+    except TooClose:
+        pass
+    finally:
+        engine.close()
+
+
 @one_in(3)
 @given(bayes_cases(look_ahead=1))
 def test_engine_does_not_depend_on_batches(case: BayesCase) -> None:

@@ -136,14 +136,21 @@ def rule_of_engine(naive: NaiveRule) -> Rule:
 
 
 @st.composite
-def bayes_cases(draw: st.DrawFn, look_ahead: int | None = None) -> BayesCase:
-    """Draw a case whose tuples describe a few entities, with noise."""
+def bayes_cases(draw: st.DrawFn, look_ahead: int | None = None, *, is_divided: bool = False) -> BayesCase:
+    """Draw a case whose tuples describe a few entities, with noise.
+
+    If it is divided, the first rules keep to the first two attributes or to the others; later ones may join
+    these components.
+    """
     choice = list(VALUES)
-    names = ATTRIBUTES[: draw(st.integers(2, 5))]
+    names = ATTRIBUTES[: 5 if is_divided else draw(st.integers(2, 5))]
     types = {name: draw(st.sampled_from([pa.string(), pa.string(), *choice])) for name in names}
     # Some attributes may be left to implied rules.
-    ruled = {name: types[name] for name in names[: draw(st.integers(2, len(names)))]}
-    first = [draw(rules(f"r{i}", ruled)) for i in range(draw(st.integers(1, 5)))]
+    ruled = {name: types[name] for name in names[: 5 if is_divided else draw(st.integers(2, len(names)))]}
+    sides = [ruled]
+    if is_divided:
+        sides = [{name: types[name] for name in side} for side in (names[:2], names[2:])]
+    first = [draw(rules(f"r{i}", sides[i % len(sides)])) for i in range(draw(st.integers(len(sides), 5)))]
     slide = draw(st.integers(1, 12))
     size = slide * draw(st.integers(1, 4))
     window = draw(st.sampled_from([None, (size, slide)]))
@@ -155,16 +162,19 @@ def bayes_cases(draw: st.DrawFn, look_ahead: int | None = None) -> BayesCase:
         "accept_after": draw(st.sampled_from([None, 2, 3, 4])),
         "look_ahead": draw(st.sampled_from([1, 2, 3, 5, 1000])) if look_ahead is None else look_ahead,
         "confidence": draw(st.sampled_from([0.5, 0.6, 0.8])),
-        "trust": draw(st.sampled_from([None, "source"])),
-        "implied": draw(st.booleans()),
+        "trust": None if is_divided else draw(st.sampled_from([None, "source"])),
+        "implied": not is_divided and draw(st.booleans()),
         "left": draw(st.sampled_from(["flag", "repair"])),
         "id": draw(st.sampled_from([None, "key"])),
     }
-    return BayesCase(types, first, window, options, draw(_steps(types, ruled)))
+    return BayesCase(types, first, window, options, draw(_steps(types, ruled, 6 if is_divided else 14)))
 
 
 @st.composite
-def _steps(draw: st.DrawFn, types: Mapping[str, pa.DataType], ruled: Mapping[str, pa.DataType]) -> list[Any]:
+def _steps(
+    draw: st.DrawFn, types: Mapping[str, pa.DataType], ruled: Mapping[str, pa.DataType], n_batches: int
+) -> list[Any]:
+    """Draw what happens; for each batch of so many there is one rule update of each kind."""
     noise = st.sampled_from(NOISE[draw(st.sampled_from(list(NOISE)))])
     tuples = st.tuples(
         st.integers(0, 3),  # the entity
@@ -172,7 +182,7 @@ def _steps(draw: st.DrawFn, types: Mapping[str, pa.DataType], ruled: Mapping[str
         st.sampled_from(SOURCES),
         *(noise for _ in types),
     ).map(lambda drawn: _tuple(types, *drawn))
-    kinds = ["tuples"] * 14 + ["add", "delete", "promote", "restore"]
+    kinds = ["tuples"] * n_batches + ["add", "delete", "promote", "restore"]
     steps: list[Any] = []
     for i in range(draw(st.integers(1, 16))):
         kind = draw(st.sampled_from(kinds))
@@ -233,7 +243,7 @@ def update(reference: BayesReference, step: Any) -> tuple[str, Any] | None:
 class BayesPair:
     """An engine and the reference, fed with the same."""
 
-    def __init__(self, case: BayesCase) -> None:
+    def __init__(self, case: BayesCase, threads: int = 1) -> None:
         self.case = case
         self.reference = case.reference
         options = dict(case.options)
@@ -247,6 +257,7 @@ class BayesPair:
                 [rule_of_engine(rule) for rule in case.rules],
                 window=Window(*case.window) if case.window else None,
                 repair="bayes",
+                threads=threads,
                 **options,
             )
 
