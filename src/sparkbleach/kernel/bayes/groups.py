@@ -377,9 +377,11 @@ def add_to_group(store: Store, layout: Layout, g: int, x: int, side: int) -> Non
         sums.majority[side, rule] += now - most
     if n >= 5:
         sums.large[side, rule] += 5 if n == 5 else 1
-        contradicts = contradicting(store, g, side)
-        sums.contradicting[side, rule] += contradicts - group["contradicts"][side]
-        group["contradicts"][side] = contradicts
+        # One more of the most frequent value does not let the second one repeat: most often it is not asked.
+        if n == 5 or best != x or group["contradicts"][side] > 0:
+            contradicts = contradicting(store, g, side)
+            sums.contradicting[side, rule] += contradicts - group["contradicts"][side]
+            group["contradicts"][side] = contradicts
     for j in range(layout.n_lhs[rule]):
         b = store.links[x, j]["reverse"]
         if side == store.state[SIDE] or store.reverses[b]["swept"] == store.state[SWEEP]:

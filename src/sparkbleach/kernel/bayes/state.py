@@ -43,7 +43,7 @@ from .store import (
 from .votes import Sources, estimate_accuracy, new_sources, note_row, reserve_sources
 
 _CHUNK_TUPLES = 16_384  # whose values are numbered at once
-_STEP_TUPLES = 4096  # for which room is made at once
+_STEP_TUPLES = 16_384  # for which room is made at once
 _TRUST_GROUPS = 512
 _HALVED_TUPLES = 128  # from which on a block is searched in two halves
 _FOUND_CELLS = 1000  # for which room is made at a time
