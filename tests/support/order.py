@@ -6,8 +6,8 @@ short:
 
 - The kernel is compiled once. While one process compiles what `bayes` needs, the other one compiles the rest,
   and then runs the kernel without compiling it. What comes later finds all machine code on disk.
-- One process has the tests on its Spark session and its broker, the other one those that start programs, which
-  have sessions of their own.
+- One process has the tests on its Spark session and its broker, the other one those that start programs,
+  which have sessions of their own.
 """
 
 from __future__ import annotations
