@@ -140,6 +140,7 @@ def clean_probably() -> None:
 class TestSignatures:
     """Each function that Python calls is compiled once."""
 
+    @pytest.mark.no_cover  # to trace the compiler takes long, and other tests reach the same lines
     @compiled_only
     def test_one_signature_each(self) -> None:
         """Columns of every kind, any number of rules, any options: one signature, one compilation."""
@@ -147,6 +148,7 @@ class TestSignatures:
         functions: list[Any] = [clean_segment, clean_solo, sweep, sweep_solo]
         assert [len(function.signatures) for function in functions] == [1] * 4
 
+    @pytest.mark.no_cover  # likewise
     @compiled_only
     def test_one_signature_each_for_bayes(self) -> None:
         """The same of the functions that look for the most probable reading."""
