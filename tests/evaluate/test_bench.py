@@ -24,7 +24,7 @@ from sparkbleach.evaluate.result import Claim, Figure, Mark, Panel, Result, Seri
 from sparkbleach.evaluate.spark_run import Arrival, MicroBatch
 from sparkbleach.evaluate.streams import repeated, write_steady
 from sparkbleach.evaluate.watch import Watch, describe_others, summary
-from tests.evaluate.conftest import NAMES
+from tests.support.evaluation import NAMES
 from tests.support.profiles import NIGHTLY
 from tests.support.sales import sales
 
