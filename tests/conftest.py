@@ -7,7 +7,7 @@ import sys
 from tests.support.profiles import FAST, load_profile
 
 load_profile()
-pytest_plugins = ["tests.support.fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.order"]
 
 if FAST:  # which is for what needs neither: an import of them is an error
     sys.modules |= dict.fromkeys(["pyspark", "py4j", "confluent_kafka"])  # type: ignore[arg-type]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -27,37 +24,9 @@ from sparkbleach.evaluate.result import Claim, Figure, Mark, Panel, Result, Seri
 from sparkbleach.evaluate.spark_run import Arrival, MicroBatch
 from sparkbleach.evaluate.streams import repeated, write_steady
 from sparkbleach.evaluate.watch import Watch, describe_others, summary
-from tests.support.once import once
+from tests.support.evaluation import NAMES
 from tests.support.profiles import NIGHTLY
 from tests.support.sales import sales
-
-#: they clean on Spark again and again: with the others they would be a quarter of all tests
-LONG = ("dynamic", "baseline", "cores")
-NAMES = [name for name in EXPERIMENTS if NIGHTLY or name not in LONG]
-
-
-@pytest.fixture(scope="module")
-def evaluation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give what one run of the experiments has written."""
-    return once(tmp_path_factory, "evaluation", run_experiments)
-
-
-def run_experiments(output: Path) -> None:
-    """Run the command that evaluates, with little data."""
-    done = subprocess.run(  # noqa: S603
-        [
-            *(sys.executable, "-m", "sparkbleach.cli", "bench", *NAMES),
-            *("--profile", "tiny", "--output", str(output), "--master", "local[2]"),
-        ],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert [line for line in done.stderr.splitlines() if line] == [f"{name} ..." for name in NAMES]
-    assert f"report      {output / 'report.html'}" in done.stdout
 
 
 def test_every_experiment_gives_numbers_figures_and_claims(evaluation: Path) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.processes import unmeasured_processes
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -49,7 +51,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers must find the same packages
     kafka = any("broker" in getattr(item, "fixturenames", ()) for item in request.session.items)
     jars = request.getfixturevalue("connector") if kafka else None
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), unmeasured_processes():
         warnings.simplefilter("ignore")  # PySpark leaves sockets open while it starts
         context = spark_session("local[2]", debug=False, settings={"spark.jars": jars or ""})
         session = context.__enter__()

@@ -5,12 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 
 def unmeasured_environment() -> dict[str, str]:
     """Return the environment without coverage, for programs that are killed: they leave damaged files."""
     return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+
+
+@contextlib.contextmanager
+def unmeasured_processes() -> Iterator[None]:
+    """Start processes in the `with` block, and all that they start, without coverage.
+
+    It is for Spark: its Python workers end without writing what they have measured, but measure all the same.
+    """
+    measured = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("COVERAGE_")}
+    try:
+        yield
+    finally:
+        os.environ.update(measured)
 
 
 def kill_tree(pid: int) -> None:

@@ -19,6 +19,7 @@ from numba.core.dispatcher import Dispatcher
 import sparkbleach.kernel
 from sparkbleach import Engine, Rule, Window
 from sparkbleach.kernel import attribute, jit
+from sparkbleach.kernel.bayes import state
 from sparkbleach.kernel.clean import clean_segment
 from sparkbleach.kernel.solo import clean_solo, sweep_solo
 from sparkbleach.kernel.window import sweep
@@ -112,15 +113,50 @@ def clean_everything() -> None:
                         engine.process(stream)
 
 
+def clean_probably() -> None:
+    """Run engines that look for the most probable readings: options, slides, updates, a restore."""
+    rng = np.random.default_rng(0)
+    n = 400
+    number = rng.integers(0, 4, n)
+    names = ("s", "a", "b", "v", "w")
+    for cells in (pa.array(number.astype(str), pa.string()), pa.array(number / 2, mask=number == 3)):
+        wrong = [rng.integers(0, 4, n), *(np.where(rng.random(n) < 0.2, rng.integers(0, 4, n), number),) * 2]
+        columns = [pa.array(one.astype(str), pa.string()) for one in wrong]
+        stream = pa.RecordBatch.from_arrays([*columns, cells, pa.array(wrong[1])], names)
+        rules = [Rule("av", "a", "v", nulls="fill"), Rule("bv", "b", "v", when="w > 1"), Rule("ab", "a", "b")]
+        for window in (None, Window(40, 10)):
+            for options in ({}, {"trust": "s", "left": "repair", "implied": True, "look_ahead": 30}):
+                engine = Engine(stream.schema, rules, window=window, repair="bayes", **options)  # type: ignore[arg-type]
+                engine.process(stream.slice(0, 155))
+                engine = Engine.restore(engine.snapshot())
+                engine.process(stream.slice(155, 1))
+                engine.add_rule("more: w -> v")
+                engine.process(stream.slice(156))
+                engine.delete_rule("more")
+                engine.delete_rule("ab")
+                engine.process(stream)
+
+
 class TestSignatures:
     """Each function that Python calls is compiled once."""
 
+    @pytest.mark.no_cover  # to trace the compiler takes long, and other tests reach the same lines
     @compiled_only
     def test_one_signature_each(self) -> None:
         """Columns of every kind, any number of rules, any options: one signature, one compilation."""
         clean_everything()
         functions: list[Any] = [clean_segment, clean_solo, sweep, sweep_solo]
         assert [len(function.signatures) for function in functions] == [1] * 4
+
+    @pytest.mark.no_cover  # likewise
+    @compiled_only
+    def test_one_signature_each_for_bayes(self) -> None:
+        """The same of the functions that look for the most probable reading."""
+        clean_probably()
+        used = {name: value for name, value in vars(state).items() if isinstance(value, Dispatcher)}
+        found = {name: len(function.signatures) for name, function in used.items()}
+        assert {"count_tuples", "find_doubtful", "search", "note_row", "estimate_accuracy"} <= set(found)
+        assert found == dict.fromkeys(found, 1)
 
     @compiled_only
     def test_what_the_attribute_calls(self) -> None:
