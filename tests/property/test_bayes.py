@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 
 from tests.naive.bayes import BayesReference, TooClose
+from tests.naive.reference import NaiveRule
 from tests.support.bayes_cases import BayesCase, BayesPair, bayes_cases, canonical_rows, numbered, update
 from tests.support.profiles import one_in
 
@@ -25,6 +27,37 @@ def test_engine_equals_reference(case: BayesCase) -> None:
             pair.step(step)
     except TooClose:
         pass  # from here on, rounding may decide
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_values_that_leave_and_come_back(seed: int) -> None:
+    """A value that has left the window is a new one when it comes again, even if no sweep has seen it go."""
+    random = Random(seed)  # noqa: S311 - not a secret
+    options: dict[str, Any] = {
+        "windowing": "basic",
+        "remember": None,
+        "accept_after": None,
+        "look_ahead": 5,
+        "confidence": 0.6,
+        "trust": None,
+        "implied": False,
+        "left": "flag",
+        "id": None,
+    }
+    types = {"a": pa.string(), "b": pa.string()}
+    pair = BayesPair(BayesCase(types, [NaiveRule("r", ("a",), "b")], (40, 20), options, []))
+    try:
+        for _ in range(80):
+            keys = [random.randrange(4) for _ in range(7)]
+            rare = [random.choice(["rare", "abcx", "odd", "bcda"]) for _ in keys]
+            is_rare = [random.random() < 0.2 for _ in keys]
+            rows = [
+                {"n": 1, "source": None, "a": str(key), "b": other if wrong else "abcd"[key] * 4}
+                for key, other, wrong in zip(keys, rare, is_rare, strict=True)
+            ]
+            pair.step(("tuples", rows))
+    except TooClose:
+        pass
 
 
 @one_in(2)

@@ -151,7 +151,7 @@ def bayes_cases(draw: st.DrawFn, look_ahead: int | None = None, *, is_divided: b
     if is_divided:
         sides = [{name: types[name] for name in side} for side in (names[:2], names[2:])]
     first = [draw(rules(f"r{i}", sides[i % len(sides)])) for i in range(draw(st.integers(len(sides), 5)))]
-    slide = draw(st.integers(1, 12))
+    slide = draw(st.one_of(st.integers(1, 12), st.sampled_from([20, 30])))  # a witness needs 30 cells
     size = slide * draw(st.integers(1, 4))
     window = draw(st.sampled_from([None, (size, slide)]))
     windowing = draw(st.sampled_from(["bleach", "basic"]))

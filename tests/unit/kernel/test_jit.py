@@ -155,7 +155,7 @@ class TestSignatures:
         clean_probably()
         used = {name: value for name, value in vars(state).items() if isinstance(value, Dispatcher)}
         found = {name: len(function.signatures) for name, function in used.items()}
-        assert {"count_tuples", "find_doubtful", "search", "note_row", "estimate_accuracy"} <= set(found)
+        assert {"clean_blocks", "count_tuples", "search", "note_row", "estimate_accuracy"} <= set(found)
         assert found == dict.fromkeys(found, 1)
 
     @compiled_only

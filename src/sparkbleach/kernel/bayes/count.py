@@ -110,13 +110,9 @@ def number_values(
             occurrence["total"][0] = 0
             occurrence["total"][1] = 0
             occurrence["swept"] = store.state[SWEEP]
-            occurrence["halved"] = store.state[HALVINGS]
             occurrence["text"] = values.records[v]["offset"]
             length = values.records[v]["length"]
             occurrence["text_length"] = length if is_text else -1 - length
-            for slot in range(store.reputation.shape[1]):
-                store.reputation[v, slot, 0] = 0
-                store.reputation[v, slot, 1] = 0
         ids[i] = v
     return n_new
 
@@ -160,6 +156,11 @@ def _count_value(store: Store, layout: Layout, a: int, v: int, pane: int, start:
     store.sums.occurrences[side, a] += 1
     if total == 1:
         store.sums.once[side, a] += 1
+        # It may have left the horizon since the last sweep, and its reputation with it.
+        occurrence["halved"] = store.state[HALVINGS]
+        for slot in range(store.reputation.shape[1]):
+            store.reputation[v, slot, 0] = 0
+            store.reputation[v, slot, 1] = 0
     elif total == 2:
         store.sums.once[side, a] -= 1
         halve_reputation(store, v)

@@ -1,9 +1,10 @@
 """Slides without a long stop: the side after the next slide is counted little by little.
 
-In the second half of a pane the sweep goes over all groups, reverse groups, values and rows of sources, some
-with each block. Of each it counts what will be left after the slide, on the other side of the counts. What
-arrives meanwhile is counted on both sides. The slide exchanges the sides. On its way the sweep gives back
-what the slides before have left without a count.
+In the first half of a pane the clearing goes over all groups and values, some with each block, and gives back
+what the slide before has left without a count, so that new cells find room. In the second half the sweep
+goes over all groups, reverse groups, values and rows of sources. Of each it counts what will be left after
+the slide, on the other side of the counts. What arrives meanwhile is counted on both sides. The slide
+exchanges the sides.
 """
 
 from __future__ import annotations
@@ -27,6 +28,49 @@ from .groups import (
 from .layout import Layout, is_key
 from .store import SIDE, SWEEP, TOP, Counted, Store
 from .votes import Sources
+
+
+@entry
+def clear_groups(store: Store, first: int, last: int, start: int) -> None:
+    """Give back the cells without a count in the slots `first` to `last`, and groups without a cell.
+
+    Args:
+        store: The counts.
+        first: The first slot.
+        last: The slot after the last one.
+        start: The first pane of the horizon.
+    """
+    store = ref(store)
+    side = store.state[SIDE]
+    counted = Counted(store.cells, store.panes, store.pane_pool)
+    for g in range(first, last):
+        if store.groups[g]["rule"] == NONE:
+            continue
+        x = i64(store.groups[g]["first_cell"])
+        while x != NONE:
+            following = i64(store.cells[x]["next_cell"])
+            if store.cells[x]["total"][side] == 0:
+                cell_free(store, x)
+            else:
+                forget_panes_before(counted, x, start)
+            x = following
+        if store.groups[g]["n_cells"] == 0:
+            group_free(store, i64(g))
+
+
+@entry
+def clear_values(store: Store, first: int, last: int, start: int) -> None:
+    """Give back the values in the slots `first` to `last` that do not occur any more."""
+    store = ref(store)
+    side = store.state[SIDE]
+    counted = Counted(store.occurrences, store.panes, store.pane_pool)
+    for v in range(first, last):
+        if store.occurrences[v]["attribute"] == NONE:
+            continue
+        forget_panes_before(counted, i64(v), start)
+        if store.occurrences[v]["total"][side] == 0:
+            store.occurrences[v]["attribute"] = NONE
+            value_release(store.values, i64(v))
 
 
 @entry

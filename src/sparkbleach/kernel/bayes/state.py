@@ -17,7 +17,16 @@ from ..values import Column, Values, arena_used, recycle_values
 from .blocks import REFRESH_TUPLES, clean_blocks
 from .change import drop_attribute, drop_rule, renumbered
 from .count import Tuples, count_tuples, new_ahead, number_values, write_texts
-from .expire import count_level_room, halve, sweep_groups, sweep_reverses, sweep_rows, sweep_values
+from .expire import (
+    clear_groups,
+    clear_values,
+    count_level_room,
+    halve,
+    sweep_groups,
+    sweep_reverses,
+    sweep_rows,
+    sweep_values,
+)
 from .explain import Reasons, new_reasons
 from .found import Found, joined_found, new_found, reserve_found
 from .judge import MOVES, Changes, Moves, new_changes, new_moves
@@ -43,6 +52,7 @@ from .store import (
 from .votes import Sources, estimate_accuracy, new_sources, note_row, reserve_sources
 
 _CHUNK_TUPLES = 16_384  # whose values are numbered at once
+_CHUNKS_PER_PANE = 16  # at least, so that clearing and sweep keep up
 _STEP_TUPLES = 16_384  # for which room is made at once
 _TRUST_GROUPS = 512
 _HALVED_TUPLES = 128  # from which on a block is searched in two halves
@@ -122,6 +132,8 @@ class BayesState:
         self.pane = pane  #: of the newest tuple
         self.pane_tuples = 0  #: how many tuples it has
         self.pane_length = settings.pane_length  #: how many it will have, as far as that is known
+        self.cleared = 0  #: how far the clearing is
+        self.clear_ends = (0, 0)
         self.swept = 0  #: how far the sweep is
         self.sweep_ends = (0, 0, 0, 0)
         self.sweep_start = 0  #: the first pane of the horizon that it prepares
@@ -205,7 +217,10 @@ class BayesState:
     ) -> None:
         """Process tuples of one pane, in chunks of whole blocks."""
         ahead = self.settings.look_ahead
-        chunk = max(ahead, _CHUNK_TUPLES // ahead * ahead)
+        chunk = _CHUNK_TUPLES
+        if self.settings.horizon and self.pane_length:
+            chunk = min(chunk, self.pane_length // _CHUNKS_PER_PANE)
+        chunk = max(1, chunk // ahead) * ahead
         for begin in range(first, last, chunk):
             end = min(begin + chunk, last)
             self._number(batch, tuples, begin, end)
@@ -463,6 +478,20 @@ class BayesState:
             self.pane_length = self.pane_tuples
         self.pane = pane
         self.pane_tuples = 0
+        if self.settings.horizon:
+            n_groups = pool_used(self.store.group_pool)
+            self.cleared = 0
+            self.clear_ends = (n_groups, n_groups + pool_used(self.store.values.pool))
+
+    def _clear_to(self, place: int) -> None:
+        """Clear groups and values, up to a place among all of them."""
+        start = self._start(self.pane)
+        n_groups, n_all = self.clear_ends
+        if self.cleared < min(place, n_groups):
+            clear_groups(self.store, self.cleared, min(place, n_groups), start)
+        if max(self.cleared, n_groups) < place:
+            clear_values(self.store, max(self.cleared, n_groups) - n_groups, place - n_groups, start)
+        self.cleared = max(self.cleared, min(place, n_all))
 
     def _begin_sweep(self, start: int) -> None:
         store = self.store
@@ -481,12 +510,14 @@ class BayesState:
         self.sweep_ends = (n_groups, n_reverses, n_values, n_values + pool_used(self.sources.row_pool))
 
     def _sweep_some(self) -> None:
-        """Sweep as far as the tuples of the pane ask for, so that its end finds little left to do."""
+        """Clear and sweep as far as the tuples of the pane ask for: its end finds little left to do."""
         if not self.settings.horizon or not self.pane_length:
             return
         half = self.pane_length // 2
         if self.pane_tuples < half:
+            self._clear_to(int(self.clear_ends[-1] * self.pane_tuples / half))
             return
+        self._clear_to(self.clear_ends[-1])
         if not self.store.state[SWEEPING]:
             self._begin_sweep(self._start(self.pane + 1))
         done = min(1.0, (self.pane_tuples - half) / max(1, self.pane_length - half))
