@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,6 @@ from ..kernel.values import Column
 from ..rules.active import ActiveRule, ActiveRules, Mask
 from .encode import encode, plain_columns
 from .placement import Share
-from .threads import Threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,6 @@ class BatchColumns:
         if name not in self._encoded:
             self._encoded[name] = encode(self.batch.column(name))
         return self._encoded[name]
-
-    def read(self, names: Iterable[str], threads: Threads) -> None:
-        """Encode columns that will be asked for, in threads."""
-        threads.map(self.__getitem__, list(names))
 
 
 def evaluate_conditions(

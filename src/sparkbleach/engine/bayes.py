@@ -23,11 +23,13 @@ from .apply import BatchColumns, find_constants
 from .audit import RepairedColumn
 from .encode import plain, render
 from .model import NO_MODEL, Model, ModelRule, make_model
-from .part import FoundConstants, Part
+from .part import FoundConstants, GivenBatch, Part
 from .quality import Tally, count_decisions, measure_rules, report_rule, report_sources
 from .snapshot import SavedAttribute
 from .threads import Threads
 
+#: the columns of a batch, by condition where it is TRUE, and the pane of each tuple
+ReadBatch = tuple[BatchColumns, dict[str, Mask], NDArray[np.int64]]
 #: the name that a state has in a snapshot: it is of no single attribute
 EVERYTHING = ""
 #: how many parts there are at the most: more than threads, so that these have an equal share of the work
@@ -213,26 +215,26 @@ class BayesCleaner:
     # -------------------------------------------------------------------------------------- batches
 
     def decide(
-        self,
-        columns: BatchColumns,
-        holds: dict[str, Mask],
-        panes: NDArray[np.int64],
-        position: int,
-        version: int,
-        threads: Threads,
-    ) -> DecidedBatch:
-        """Clean a batch whose first tuple is at a position."""
-        columns.read(self.model.attributes, threads)
-        constants = self._constants(columns, holds)
-        source = self._source_numbers(columns.batch)
-        given = [part.input_of(self.schema, columns, holds, panes, constants, source) for part in self.parts]
+        self, batches: Sequence[ReadBatch], position: int, version: int, threads: Threads
+    ) -> list[DecidedBatch]:
+        """Clean batches, the first tuple of which is at a position."""
+        names = list(self.model.attributes)
+        threads.map(lambda name: [columns[name] for columns, _, _ in batches], names)
+        given = [
+            GivenBatch(
+                columns, holds, panes, self._constants(columns, holds), self._source_numbers(columns.batch)
+            )
+            for columns, holds, panes in batches
+        ]
         # Each part in a thread; a single one uses the threads itself.
         map = threads.map if len(self.parts) == 1 and threads.n > 1 else None
-        decided = threads.map(
-            lambda one: one[0].decide(one[1], position, map, constants),
-            list(zip(self.parts, given, strict=True)),
-        )
-        repaired = self._repaired(decided, constants, position, version, threads)
+        decided = threads.map(lambda part: part.decide(self.schema, given, position, map), self.parts)
+        by_batch = list(zip(*decided, strict=True))
+        repaired = self._repaired(given, by_batch, position, version, threads)
+        return [self._tallied(columns, by_part) for columns, by_part in zip(repaired, by_batch, strict=True)]
+
+    def _tallied(self, repaired: list[RepairedColumn], decided: Sequence[Decided]) -> DecidedBatch:
+        """Count what was decided about a batch, part by part."""
         tallies = count_decisions(repaired, applied=self.applied)
         for id, tally in tallies.items():
             if id in self.tallies:  # implied rules are not
@@ -275,27 +277,38 @@ class BayesCleaner:
 
     def _repaired(
         self,
-        decided: Sequence[Decided],
-        constants: FoundConstants,
+        batches: Sequence[GivenBatch],
+        decided: Sequence[Sequence[Decided]],
         position: int,
         version: int,
         threads: Threads,
-    ) -> list[RepairedColumn]:
-        """Return the changed cells by attribute, and apart from them those that are flagged."""
+    ) -> list[list[RepairedColumn]]:
+        """Return by batch the changed cells by attribute, and apart from them those that are flagged."""
         verdicts = (CHANGED, FLAGGED) if self.applied else (CHANGED,)
+        ends = np.cumsum([given.columns.batch.num_rows for given in batches])
         work = [
-            (part, name, verdict, one)
-            for part, one in zip(self.parts, decided, strict=True)
+            (n, part, name, verdict, by_part)
+            for n, of_batch in enumerate(decided)
+            for part, by_part in zip(self.parts, of_batch, strict=True)
             for name in part.model.attributes
             for verdict in verdicts
         ]
-        repaired = threads.map(
-            lambda one: one[0].repaired_column(
-                self.schema, *one[1:], constants, position, version, applied=self.applied
-            ),
-            work,
-        )
-        return [column for column in repaired if column is not None]
+
+        def repaired_column(
+            n: int, part: Part, name: str, verdict: int, by_part: Decided
+        ) -> RepairedColumn | None:
+            given = batches[n]
+            begin = position + int(ends[n]) - given.columns.batch.num_rows
+            return part.repaired_column(
+                self.schema, name, verdict, by_part, given.constants, begin, version, applied=self.applied
+            )
+
+        columns = threads.map(lambda one: repaired_column(*one), work)
+        found: list[list[RepairedColumn]] = [[] for _ in batches]
+        for (n, *_), column in zip(work, columns, strict=True):
+            if column is not None:
+                found[n].append(column)
+        return found
 
     # -------------------------------------------------------------------------------------- snapshots
 
@@ -357,21 +370,16 @@ class BayesCleaners:
             self.shadow.change_rules(rules)
 
     def decide(
-        self,
-        columns: BatchColumns,
-        holds: dict[str, Mask],
-        panes: NDArray[np.int64],
-        position: int,
-        version: int,
-        threads: Threads,
-    ) -> DecidedBatch:
-        """Clean a batch whose first tuple is at a position."""
-        decided = self.live.decide(columns, holds, panes, position, version, threads)
+        self, batches: Sequence[ReadBatch], position: int, version: int, threads: Threads
+    ) -> list[DecidedBatch]:
+        """Clean batches, the first tuple of which is at a position."""
+        decided = self.live.decide(batches, position, version, threads)
         if self.shadow is not None:
-            would = self.shadow.decide(columns, holds, panes, position, version, threads)
             shadow = {one.id for one in self.shadow.active if one.rule.is_shadow}
-            decided.by_rule.update({id: n for id, n in would.by_rule.items() if id in shadow})
-            decided.repaired.extend(would.repaired)
+            would = self.shadow.decide(batches, position, version, threads)
+            for one, other in zip(decided, would, strict=True):
+                one.by_rule.update({id: n for id, n in other.by_rule.items() if id in shadow})
+                one.repaired.extend(other.repaired)
         return decided
 
     def violations(self) -> dict[int, int]:

@@ -472,8 +472,9 @@ class Engine:
         # Nothing that can fail on a bad batch comes after this line.
         self._clock = clock
         repaired = []
-        for batch, held, read, lies_in in zip(batches, holds, columns, panes, strict=True):
-            decided = cleaners.decide(read, held, lies_in, self.position, self.version, self._threads)
+        given = list(zip(columns, holds, panes, strict=True))
+        all = cleaners.decide(given, self.position, self.version, self._threads)
+        for batch, decided in zip(batches, all, strict=True):
             for id, count in decided.by_rule.items():
                 if id in self._repairs:  # implied rules are not
                     self._repairs[id] += count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,17 @@ from .reading import read_column
 FoundConstants = dict[str, tuple[NDArray[np.uint8], Mask, Constants]]
 
 
+@dataclass(frozen=True, slots=True)
+class GivenBatch:
+    """A batch, and what is found out about it before it is counted."""
+
+    columns: BatchColumns
+    holds: dict[str, Mask]  #: by condition: where it is TRUE
+    panes: NDArray[np.int64]  #: by tuple
+    constants: FoundConstants  #: what constants say of its cells
+    source: NDArray[np.int32]  #: by tuple: the number of its source; empty if there are none
+
+
 @dataclass(slots=True)
 class Part:
     """Some components of rules, and what was counted for them."""
@@ -40,16 +51,9 @@ class Part:
             if one.active is not None:
                 yield one.active, int(n)
 
-    def input_of(
-        self,
-        schema: pa.Schema,
-        columns: BatchColumns,
-        holds: dict[str, Mask],
-        panes: NDArray[np.int64],
-        constants: FoundConstants,
-        source: NDArray[np.int32],
-    ) -> Input:
-        """Return a batch as the state reads it; `source` has the number of each tuple's source."""
+    def input_of(self, schema: pa.Schema, given: GivenBatch) -> Input:
+        """Return a batch as the state reads it."""
+        columns = given.columns
         n = columns.batch.num_rows
         everywhere = np.ones(n, np.bool_)
         types = [schema.field(name).type for name in self.model.attributes]
@@ -59,25 +63,28 @@ class Part:
             [_texts_of(type) for type in types],
             np.array(
                 [
-                    everywhere if one.active is None else may_apply(columns, one.active, holds)
+                    everywhere if one.active is None else may_apply(columns, one.active, given.holds)
                     for one in self.model.rules
                 ],
                 np.bool_,
             ).reshape(len(self.model.rules), n),
-            [_fixed(name, constants) for name in self.model.attributes],
-            source,
-            panes,
+            [_fixed(name, given.constants) for name in self.model.attributes],
+            given.source,
+            given.panes,
         )
 
-    def decide(self, given: Input, position: int, map: Map | None, constants: FoundConstants) -> Decided:
-        """Decide a batch; what violates a constant is counted as a violation."""
-        decided = self.state.process(given, position, map)
-        for name in set(self.model.attributes) & constants.keys():
-            _, broken, _ = constants[name]
-            for r, mask in zip(self._on(name), broken, strict=True):
-                violated = decided.violated[r]
-                self.state.violations[r] += int(np.count_nonzero(mask & ~violated))
-                violated |= mask
+    def decide(
+        self, schema: pa.Schema, batches: Sequence[GivenBatch], position: int, map: Map | None
+    ) -> list[Decided]:
+        """Decide batches; what violates a constant is counted as a violation."""
+        decided = self.state.process([self.input_of(schema, given) for given in batches], position, map)
+        for given, one in zip(batches, decided, strict=True):
+            for name in set(self.model.attributes) & given.constants.keys():
+                _, broken, _ = given.constants[name]
+                for r, mask in zip(self._on(name), broken, strict=True):
+                    violated = one.violated[r]
+                    self.state.violations[r] += int(np.count_nonzero(mask & ~violated))
+                    violated |= mask
         return decided
 
     def _on(self, attribute: str) -> list[int]:

@@ -79,7 +79,8 @@ def run(lab: Laboratory) -> Result:
         method=(
             f"{n:,} generated orders, {size // 4:,} keys of each kind, some of them hot; customer -> email, "
             f"zip -> city, sku -> category; typos in 10 % of right-hand cells; windows of {size:,} tuples "
-            f"that slide by half, in batches of a tenth of a window. Growth: the largest size in {_FLAT_FOR} windows, divided by that before "
+            f"that slide by half, in batches of a tenth of a window. "
+            f"Growth: the largest size in {_FLAT_FOR} windows, divided by that before "
             "them. Run in this process."
         ),
         claims=[

@@ -170,18 +170,25 @@ class BayesState:
 
     # -------------------------------------------------------------------------------------- tuples
 
-    def process(self, batch: Input, position: int, map: Map | None) -> Decided:
-        """Count and decide the tuples of a batch.
+    def process(self, batches: Sequence[Input], position: int, map: Map | None) -> list[Decided]:
+        """Count and decide the tuples of some batches, one after the other.
 
         Args:
-            batch: The tuples.
-            position: Where the first of them is in the stream.
+            batches: The batches.
+            position: Where the first tuple is in the stream.
             map: Calls a function for each item, in threads; None if there are none.
 
         Returns:
-            What was decided. It names values that stay as they are until the next call.
+            What was decided of each batch. It names values that stay as they are until the next call.
         """
         recycle_values(self.store.values)
+        decided = []
+        for batch in batches:
+            decided.append(self._process_batch(batch, position, map))
+            position += batch.panes.size
+        return decided
+
+    def _process_batch(self, batch: Input, position: int, map: Map | None) -> Decided:
         for desk in self._desks:
             forget_pairs(desk.room.texts)
             desk.found.n[:] = 0
