@@ -174,7 +174,7 @@ def bayes_cases(draw: st.DrawFn, look_ahead: int | None = None, *, is_divided: b
 def _steps(
     draw: st.DrawFn, types: Mapping[str, pa.DataType], ruled: Mapping[str, pa.DataType], n_batches: int
 ) -> list[Any]:
-    """Draw what happens; for each batch of so many there is one rule update of each kind."""
+    """Draw what happens: `n_batches` batches for each rule update of a kind, on average."""
     noise = st.sampled_from(NOISE[draw(st.sampled_from(list(NOISE)))])
     tuples = st.tuples(
         st.integers(0, 3),  # the entity

@@ -159,7 +159,7 @@ N_DOUBTFUL, N_DONE = 0, 1
 
 
 def new_search(n_tuples: int, n_components: int) -> Search:
-    """Return the search of a block of at most so many tuples, which has not begun."""
+    """Return a search of up to `n_tuples` tuples that has not begun."""
     return Search(np.empty((n_tuples * n_components, 2), np.int32), np.array([NOT_BEGUN, 0], np.int64))
 
 
