@@ -226,9 +226,14 @@ class BayesCleaner:
             )
             for columns, holds, panes in batches
         ]
+        # All of it before anything is counted: what fails here leaves every part as it was.
+        inputs = [[part.input_of(self.schema, one) for one in given] for part in self.parts]
         # Each part in a thread; a single one uses the threads itself.
         map = threads.map if len(self.parts) == 1 and threads.n > 1 else None
-        decided = threads.map(lambda part: part.decide(self.schema, given, position, map), self.parts)
+        decided = threads.map(
+            lambda work: work[0].decide(given, work[1], position, map),
+            list(zip(self.parts, inputs, strict=True)),
+        )
         by_batch = list(zip(*decided, strict=True))
         repaired = self._repaired(given, by_batch, position, version, threads)
         return [self._tallied(columns, by_part) for columns, by_part in zip(repaired, by_batch, strict=True)]

@@ -74,10 +74,10 @@ class Part:
         )
 
     def decide(
-        self, schema: pa.Schema, batches: Sequence[GivenBatch], position: int, map: Map | None
+        self, batches: Sequence[GivenBatch], inputs: Sequence[Input], position: int, map: Map | None
     ) -> list[Decided]:
         """Decide batches; what violates a constant is counted as a violation."""
-        decided = self.state.process([self.input_of(schema, given) for given in batches], position, map)
+        decided = self.state.process(inputs, position, map)
         for given, one in zip(batches, decided, strict=True):
             for name in set(self.model.attributes) & given.constants.keys():
                 _, broken, _ = given.constants[name]

@@ -51,9 +51,8 @@ from .store import (
 )
 from .votes import Sources, estimate_accuracy, new_sources, note_row, reserve_sources
 
-_CHUNK_TUPLES = 16_384  # whose values are numbered at once
+_CHUNK_TUPLES = 16_384  # for which room is made, and whose values are numbered, at once
 _CHUNKS_PER_PANE = 16  # at least, so that clearing and sweep keep up
-_STEP_TUPLES = 16_384  # for which room is made at once
 _TRUST_GROUPS = 512
 _HALVED_TUPLES = 128  # from which on a block is searched in two halves
 _FOUND_CELLS = 1000  # for which room is made at a time
@@ -232,9 +231,7 @@ class BayesState:
             end = min(begin + chunk, last)
             self._number(batch, tuples, begin, end)
             if map is None and not self.settings.with_sources:
-                step = max(ahead, _STEP_TUPLES // ahead * ahead)
-                for block in range(begin, end, step):
-                    self._clean_blocks(tuples, block, min(block + step, end), position, accepted)
+                self._clean_blocks(tuples, begin, end, position, accepted)
             else:
                 for block in range(begin, end, ahead):
                     stop = min(block + ahead, end)
