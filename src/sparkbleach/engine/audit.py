@@ -338,18 +338,21 @@ def _audit_cells(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
     """Return the columns of the audit that are about the cells of an attribute."""
     candidates = column.why.column("candidates")
     value, *rest = candidates.values.flatten()
+    fields = list(SCORED_CANDIDATE)[: 1 + len(rest)]
+    cells = [
+        _render(value),
+        *(plain(array).cast(field.type) for array, field in zip(rest, fields[1:], strict=True)),
+    ]
     return {
         "old_value": _render(take(old, column.rows)),
         "new_value": _render(column.new),
         **{
             name: plain(array)
             for name, array in zip(column.why.schema.names, column.why.columns, strict=True)
+            if name != "candidates"
         },
         "candidates": pa.ListArray.from_arrays(
-            candidates.offsets,
-            pa.StructArray.from_arrays(
-                [_render(value), *rest], fields=list(SCORED_CANDIDATE)[: 1 + len(rest)]
-            ),
+            candidates.offsets, pa.StructArray.from_arrays(cells, fields=fields)
         ),
     }
 
@@ -373,7 +376,10 @@ def constant_column(
     n = rows.size
     winners = pa.concat_arrays([pa.repeat(constants.scalars[constants.winner[row]], 1) for row in rows])
     overruled = pa.array([constants.overruled(row) for row in rows], pa.list_(pa.string()))
-    no_candidates = [winners[:0], *(pa.array([], field.type) for field in list(SCORED_CANDIDATE)[1:])]
+    *counts, terms = (pa.array([], field.type) for field in list(SCORED_CANDIDATE)[1:])
+    # as `read_column` makes them: the schema of the audit says later that none is null
+    terms = terms.cast(pa.list_(pa.struct([(field.name, field.type) for field in TERM])))
+    no_candidates = [winners[:0], *counts, terms]
     why = _reasons(
         rule_lists(violated, [active.id for active in rules]),
         candidate_lists(np.zeros(n, np.int64), no_candidates),
@@ -395,7 +401,7 @@ def joined_columns(columns: Sequence[RepairedColumn]) -> RepairedColumn:
     rows = np.concatenate([column.rows for column in columns])
     order = np.argsort(rows, kind="stable")
     why = [
-        pa.concat_arrays([_plain_reasons(column.why.column(name)) for column in columns])
+        pa.concat_arrays([plain(column.why.column(name)) for column in columns])
         for name in first.why.schema.names
     ]
     return RepairedColumn(
@@ -407,18 +413,6 @@ def joined_columns(columns: Sequence[RepairedColumn]) -> RepairedColumn:
         take(pa.concat_arrays([plain(column.new) for column in columns]), order),
         take_rows(pa.RecordBatch.from_arrays(why, names=first.why.schema.names), order),
     )
-
-
-def _plain_reasons(array: pa.Array) -> pa.Array:
-    """Return a column of reasons without dictionaries, also in the values of candidates."""
-    array = plain(array)
-    if pa.types.is_list(array.type) and pa.types.is_struct(array.type.value_type):
-        value, *rest = array.values.flatten()
-        names = [field.name for field in array.type.value_type]
-        return pa.ListArray.from_arrays(
-            array.offsets, pa.StructArray.from_arrays([plain(value), *rest], names=names)
-        )
-    return array
 
 
 def _with_constants(

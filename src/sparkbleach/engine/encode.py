@@ -104,8 +104,25 @@ def decode(values: Values, which: NDArray[np.int32], type: pa.DataType) -> pa.Di
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """Return the cells of what `decode` returned, or of an array that has no dictionary."""
-    return take(array.dictionary, array.indices) if pa.types.is_dictionary(array.type) else array
+    """Return the cells of an array without dictionaries, also of those within lists and structs."""
+    type = array.type
+    if pa.types.is_dictionary(type):
+        return take(array.dictionary, array.indices)
+    if not _has_dictionaries(type):
+        return array
+    if pa.types.is_list(type):
+        return pa.ListArray.from_arrays(array.offsets, plain(array.values))
+    names = [field.name for field in type]
+    return pa.StructArray.from_arrays([plain(field) for field in array.flatten()], names=names)
+
+
+def _has_dictionaries(type: pa.DataType) -> bool:
+    """Return whether an array of a type has dictionaries, itself or within lists and structs."""
+    if pa.types.is_list(type):
+        return _has_dictionaries(type.value_type)
+    if pa.types.is_struct(type):
+        return any(_has_dictionaries(field.type) for field in type)
+    return bool(pa.types.is_dictionary(type))
 
 
 def plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -95,7 +95,7 @@ def _terms(
     at = _ranges(found.candidates.first[which], lengths)
     rules = terms.rule[at]
     fields = [
-        pa.DictionaryArray.from_arrays(rules, pa.array([one.id for one in model.rules])).cast(pa.string()),
+        pa.DictionaryArray.from_arrays(rules, pa.array([one.id for one in model.rules], pa.string())),
         _keys(model, schema, values, rules, terms.key[at]),
         pa.array(terms.in_group[at]),
         pa.array(terms.of_group[at]),
@@ -103,37 +103,45 @@ def _terms(
         pa.array(terms.lift[at]),
     ]
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(fields, fields=list(TERM)))
+    names = [field.name for field in TERM]
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(fields, names=names))
 
 
 def _keys(
     model: Model, schema: pa.Schema, values: Values, rules: NDArray[np.int32], left: NDArray[np.int32]
-) -> pa.Array:
-    """Return the keys of groups as texts such as `zipcode=75001, street=Rue A`."""
-    found = []
-    places = []
+) -> pa.DictionaryArray:
+    """Return the keys of groups as texts such as `zipcode=75001, street=Rue A`, those of a rule once each."""
+    index = np.empty(rules.size, np.int32)
+    texts = [pa.array([], pa.string())]
+    n = 0
     for r in np.unique(rules):
         at = np.flatnonzero(rules == r)
-        lhs = model.rules[r].lhs
         parts = []
-        for j, name in enumerate(lhs):
+        for j, name in enumerate(model.rules[r].lhs):
             cells = decode(values, np.ascontiguousarray(left[at, j]), schema.field(name).type)
-            texts = pc.binary_join_element_wise(pa.scalar(f"{name}="), render(cells.dictionary), "")
-            parts.append(texts.take(cells.indices))
-        found.append(parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, ", "))
-        places.append(at)
-    if not found:
-        return pa.array([], pa.string())
-    order = np.argsort(np.concatenate(places))
-    return pa.concat_arrays([plain(one) for one in found]).cast(pa.string()).take(pa.array(order))
+            named = pc.binary_join_element_wise(pa.scalar(f"{name}="), render(cells.dictionary), "")
+            parts.append(pa.DictionaryArray.from_arrays(cells.indices, named))
+        keys = parts[0]
+        if len(parts) > 1:
+            keys = pc.binary_join_element_wise(*(plain(part) for part in parts), ", ").dictionary_encode()
+        index[at] = keys.indices.to_numpy() + n
+        texts.append(keys.dictionary.cast(pa.string()))
+        n += len(keys.dictionary)
+    return pa.DictionaryArray.from_arrays(pa.array(index), pa.concat_arrays(texts))
 
 
-def _error_from(found: Found, which: NDArray[np.int64]) -> pa.Array:
-    """Return what the error rates of the observed cells are computed from, as text."""
+def _error_from(found: Found, which: NDArray[np.int64]) -> pa.DictionaryArray:
+    """Return what the error rates of the observed cells are computed from, each text once."""
     kind, out, seen = found.cells.error_from[which].T
+    outs, seens = pa.array(out).dictionary_encode(), pa.array(seen).dictionary_encode()
+    n_kinds, n_seens = len(_ERROR_FROM), max(1, len(seens.dictionary))
+    pairs = outs.indices.to_numpy().astype(np.int64) * n_seens + seens.indices.to_numpy()
     is_null = found.cells.error_rate[which] < 0.0
-    texts = pa.array([_ERROR_FROM[k] for k in range(len(_ERROR_FROM))])
-    named = texts.take(pa.array(np.where(is_null, 0, kind)))
+    codes = pa.array(pairs * n_kinds + np.where(is_null, 0, kind), mask=is_null).dictionary_encode()
+    pair, kind = np.divmod(codes.dictionary.to_numpy(), n_kinds)
+    out = outs.dictionary.to_numpy()[pair // n_seens]
+    seen = seens.dictionary.to_numpy()[pair % n_seens]
+    named = pa.array([_ERROR_FROM[k] for k in range(n_kinds)]).take(pa.array(kind))
     counted = pc.binary_join_element_wise(
         named,
         pa.scalar(": outvoted "),
@@ -143,5 +151,4 @@ def _error_from(found: Found, which: NDArray[np.int64]) -> pa.Array:
         "",
     )
     has_counts = np.isin(kind, [FROM_REPUTATION, FROM_NEW_VALUES]) & (seen > 0)
-    text = pc.if_else(pa.array(has_counts), counted, named)
-    return pc.if_else(pa.array(is_null), pa.scalar(None, pa.string()), text)
+    return pa.DictionaryArray.from_arrays(codes.indices, pc.if_else(pa.array(has_counts), counted, named))
