@@ -10,6 +10,7 @@ from ..errors import ConfigError
 from ..kafka.topic import is_topic
 from . import options
 from .checkpoint import Memory, check_output_is_new
+from .read_paths import ReadPaths, real, within
 from .route import Opened, check_memory
 
 if TYPE_CHECKING:
@@ -121,15 +122,16 @@ class Places:
             "rules target": self.rules_target,
         }
         seen: dict[str, str] = {}
+        read = ReadPaths(self.input)
         for name, path in named.items():
             if path is None:
                 continue
             for other, taken in seen.items():
-                if _within(path, taken) or _within(taken, path):
+                if within(real(path), real(taken)) or within(real(taken), real(path)):
                     raise ConfigError(
                         f"{name}: {path} and {other} {taken} are in each other; keep them apart"
                     )
-            if _within(path, self.input):
+            if read.covers(path):
                 raise ConfigError(
                     f"{name}: {path} is in the input {self.input}, which would read it again; "
                     "choose a directory elsewhere"
@@ -140,10 +142,6 @@ class Places:
 
 def _bare(path: str) -> str:
     return path.rstrip("/") or "/"
-
-
-def _within(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(f"{_bare(directory)}/")
 
 
 def _check_writable(name: str, path: str) -> None:
