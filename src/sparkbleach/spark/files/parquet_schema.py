@@ -45,6 +45,12 @@ def check_parquet(session: SparkSession, files: Sequence[Entry], schema: StructT
         if schema is None:
             schema = StructType([StructField(name, type) for name, type in found.items()])
             origin = str(file)
+        for name in found:
+            if name.lower() not in {known.lower() for known in schema.names}:
+                raise SchemaError(
+                    f"{file}: the column {name!r} is not in {origin}, and would be lost; name it in --schema "
+                    "from the first run on, remove it from the file, or leave the file out"
+                )
         for field in schema:
             if field.name not in found:
                 raise SchemaError(
