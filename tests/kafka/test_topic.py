@@ -56,6 +56,9 @@ def test_options_go_to_the_client_that_knows_them() -> None:
     }
     with pytest.raises(ConfigError, match="write key=value"):
         parse_options(["security.protocol"])
+    with pytest.raises(ConfigError, match="number 2") as refused:
+        parse_options(["a=b", "sasl.password:hunter2"])
+    assert "hunter2" not in str(refused.value)
 
 
 def test_a_rule_log_may_be_a_topic() -> None:

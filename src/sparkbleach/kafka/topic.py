@@ -80,11 +80,12 @@ def is_topic(target: str) -> bool:
 def parse_options(texts: Iterable[str]) -> dict[str, str]:
     """Return options that are written as `key=value`."""
     options = {}
-    for text in texts:
+    for number, text in enumerate(texts, start=1):
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise ConfigError(
-                f"kafka option: {text!r} is not key=value; write key=value, such as security.protocol=SSL"
+                f"kafka option: number {number} (not shown, it may be a secret) is not key=value; "
+                "write key=value, such as security.protocol=SSL"
             )
         options[key.strip().removeprefix("kafka.")] = value
     return options
