@@ -33,7 +33,7 @@ def test_the_examples_work(
             printed += run_commands(code, here, bin)
     clean = read(Topic.parse(broker.url("clean")))
     assert [record.value for record in clean] == [
-        b'{"id":%d,"zipcode":"75001","city":"Paris"}' % id for id in range(4)
+        b'{"id": %d, "zipcode": "75001", "city": "Paris"}' % id for id in range(4)
     ]
     assert "5 tuples in" in printed
     assert "id_city: id -> city" in printed

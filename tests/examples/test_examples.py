@@ -58,7 +58,7 @@ def test_kafka(
 ) -> None:
     """Records are cleaned from topic to topic, and what is no record is quarantined."""
     printed = run_example("kafka", capsys, monkeypatch, broker.servers)
-    assert printed.count('"city":"Paris"}') == 3
+    assert printed.count('"city": "Paris"}') == 3
     assert "quarantined: b'{' malformed" in printed
 
 

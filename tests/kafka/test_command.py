@@ -115,7 +115,7 @@ def test_a_topic_is_cleaned_and_explained(run: Run, broker: Broker, tmp_path: Pa
         result = run(*command, tmp_path / "checkpoint")
         assert result.exit_code == 0, result.output
     assert "nothing new to clean" in result.stdout
-    assert rows(output) == [{"id": n, "zipcode": "1", "city": "Rome"} for n in range(3)]
+    assert rows(output) == [{"id": n, "zipcode": "1", "city": "Rome", "more": 1} for n in range(3)]
     explained = run("explain", "2", "--audit", output.beside("audit"))
     assert "city: 'Rom' -> 'Rome'" in explained.stdout
     tried = run("check", "--rules", rules, "--input", dirty, "--id", "id")

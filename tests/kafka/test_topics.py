@@ -161,6 +161,46 @@ def test_a_micro_batch_that_was_written_in_part_is_completed(
     assert sorted(origin(record)[1] for record in read(output.beside("quarantine"))) == [60, 160, 260]
 
 
+def test_what_no_rule_changed_stays_byte_for_byte(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """Members without a column, formats of numbers, spaces and missing members leave as they came.
+
+    A repaired cell is the only text that differs. A name that is there twice, half a character and text after
+    the object are quarantined, and the stream goes on.
+    """
+    good = b'{ "more": {"x": [1.10, 1E2, "}\\""]}, "id": %d,\t"zipcode": 75001, "city": "%s"'
+    good += b', "pr\\u0069ce": 1.10}\n'
+    given: list[bytes] = [good % (number, city) for number, city in enumerate([b"Rome"] * 9 + [b"Rom"])]
+    given.append(b'{"id": 10, "n": 12345678901234567890123456789.10, "zipcode": "2"}')
+    bad = {
+        b'{"id": 11, "city": "a", "city": "b"}': "the name 'city' is there twice",
+        b'{"id": 12, "more": {"k": 1, "k": 2}}': "the name 'k' is there twice",
+        b'{"id": 13, "city": "\\ud800"}': "half a character",
+        b'{"id": 14} {"id": 15}': "Extra data",
+        b'{"id": 16}] {}': "Extra data",
+        b'{"id": 17},0] {}': "Extra data",
+    }
+    topic = new_topic(broker, "bytes")
+    send(topic, [*given, *bad])
+    stream = read_topic(
+        spark, topic, "id long, zipcode string, city string, price double, gone string", id="id"
+    )
+    rules = ["zip_city: zipcode -> city"]
+    rows = clean(stream, rules, id="id", order_by=topic_order(), repair="class", quarantine=True, audit=False)
+    output = topic.beside("clean")
+    run(rows, TopicWriter(output, source=topic), tmp_path / "checkpoint")
+    assert sorted(record.value or b"" for record in read(output)) == sorted(
+        [*given[:9], good % (9, b"Rome"), given[10]]
+    )
+    quarantined = {
+        record.value: record.header("sparkbleach-reason") for record in read(output.beside("quarantine"))
+    }
+    assert quarantined.keys() == bad.keys()
+    for value, reason in bad.items():
+        assert reason in (quarantined[value] or "")
+
+
 def test_what_is_wrong_is_refused_before_anything_is_written(spark: SparkSession, broker: Broker) -> None:
     """A missing topic, a schema without the id, topics that are one: each is reported with a remedy."""
     missing = Topic.parse(broker.url("nowhere"))

@@ -14,8 +14,10 @@ from ..spark.plan import quoted
 from .client import check_exists
 from .topic import Topic
 
-#: the column with key, headers, time and place of a record, and its value if it is quarantined
+#: the column with key, value, headers, time and place of a record
 KAFKA = "_kafka"
+#: the key in the metadata of that column that has the names of the members which became columns
+MEMBERS = "sparkbleach.members"
 
 #: how many records a micro-batch takes at most
 RECORDS_PER_BATCH = 200_000
@@ -41,8 +43,9 @@ def read_topic(
 ) -> DataFrame:
     """Return a topic as a streaming DataFrame, from its first record on.
 
-    Each value is a JSON object; members that the schema does not have are dropped. A value that does not
-    fit has its text in the column `_corrupt_record`, so that `clean(…, quarantine=True)` quarantines the row.
+    Each value is a JSON object; members that the schema does not have stay in its text, which `TopicWriter`
+    writes. A value that does not fit, has a name twice, or half a character has its text in the
+    column `_corrupt_record`, so that `clean(…, quarantine=True)` quarantines the row.
 
     Args:
         session: The session; it needs Spark's Kafka connector.
@@ -79,10 +82,10 @@ def read_topic(
             f"{topic}: the Spark session has no Kafka connector; build it with "
             '.config("spark.jars", sparkbleach.kafka.spark_jars())'
         ) from error
-    return _parsed(records, fields, id, unreadable)
+    return _parsed(records, fields, unreadable)
 
 
-def _parsed(records: DataFrame, fields: StructType, id: str, unreadable: str) -> DataFrame:
+def _parsed(records: DataFrame, fields: StructType, unreadable: str) -> DataFrame:
     """Return records with the members of their JSON values as columns."""
     whole = StructType([*fields.fields, StructField(unreadable, StringType())])
     text = F.col("record.value").cast("string")
@@ -90,14 +93,19 @@ def _parsed(records: DataFrame, fields: StructType, id: str, unreadable: str) ->
     rows = records.select(F.struct("*").alias("record")).select(
         "record", text.alias("text"), F.from_json(text, whole, options).alias("parsed")
     )
-    # Spark takes the first object of a list, drops text after an object, and replaces invalid bytes.
-    trimmed = F.trim("text")
-    read = F.is_valid_utf8("text") & trimmed.startswith("{") & trimmed.endswith("}")
-    unread = F.col("parsed").isNull() | ~read
+    # Spark takes the first object of a list and the last of two members of a name, drops text after an
+    # object, and replaces invalid bytes and halves of characters. A variant refuses both;
+    # the lengths are right if nothing comes after the object, not even an end of the list.
+    alone = [
+        F.json_array_length(F.concat(F.lit("["), F.col("text"), F.lit(f"{more}]"))) == n
+        for n, more in ((1, ""), (2, ",0"))
+    ]
+    read = F.is_valid_utf8("text") & F.btrim("text", F.lit(" \t\r\n")).startswith("{")
+    read = read & F.try_parse_json("text").isNotNull() & alone[0] & alone[1]
+    unread = F.col("parsed").isNull() | ~F.coalesce(read, F.lit(False))
     broken = F.coalesce(
         F.when(unread, F.coalesce(F.col("text"), F.lit(""))), F.col(f"parsed.{quoted(unreadable)}")
     )
-    quarantined = F.col("broken").isNotNull() | F.col(f"parsed.{quoted(id)}").isNull()
     kafka = F.struct(
         "record.topic",
         "record.partition",
@@ -105,12 +113,12 @@ def _parsed(records: DataFrame, fields: StructType, id: str, unreadable: str) ->
         F.unix_millis("record.timestamp").alias("timestamp_ms"),
         "record.key",
         "record.headers",
-        F.when(quarantined, F.col("record.value")).alias("value"),
+        "record.value",
     )
     return rows.select("*", F.make_valid_utf8(broken).alias("broken")).select(
         *(F.col(f"parsed.{quoted(name)}").alias(name) for name in fields.names),
         F.col("broken").alias(unreadable, metadata={TEXT_FORMAT: "json"}),
-        kafka.alias(KAFKA),
+        kafka.alias(KAFKA, metadata={MEMBERS: fields.names}),
     )
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType, StructType
 
 from ..errors import ConfigError
 from ..spark.files.quarantine import unreadable_column
 from ..spark.plan import CONTROL, QUARANTINE, REPAIRS, quoted
 from ..spark.sink import check_columns
 from .client import create, number_of_partitions, size, tail
+from .json_text import put_members
 from .rule_log import BATCH, TopicLog
-from .source import KAFKA
+from .source import KAFKA, MEMBERS
 from .topic import Topic
 
 if TYPE_CHECKING:
@@ -25,13 +28,16 @@ SOURCE, TIMESTAMP, REASON = (f"sparkbleach-{name}" for name in ("source", "times
 #: timestamps with all six decimals that Spark has
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _STREAM_CHARS = 16
+#: the column with the value of a clean row
+_VALUE = "_sparkbleach_value"
 _HEADERS = "array<struct<key: string, value: binary>>"
 
 
 class TopicWriter:
     """Writes micro-batches to topics; give it to `foreachBatch`.
 
-    A clean row becomes a JSON value with the key and the headers of the record it was read from. A
+    A clean row becomes a record with the key, the value and the headers of the record it was read from: the
+    text of the JSON value stays, but for the members whose cells have changed or whose columns are gone. A
     quarantined record goes to the quarantine topic unchanged. Every record gets headers:
     `sparkbleach-source` is the topic, the partition and the offset of the record it was read from,
     `sparkbleach-timestamp` the time of that record in milliseconds, `sparkbleach-batch` the stream and the
@@ -93,7 +99,8 @@ class TopicWriter:
         query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         stream = query.replace("-", "")[:_STREAM_CHARS]
         stamp = f"{stream}/{batch_id}"
-        records = batch.select(F.explode(self._records).alias("record")).select("record.*")
+        rows = batch.withColumn(_VALUE, self._value(batch))
+        records = rows.select(F.explode(self._records).alias("record")).select("record.*")
         if self._last_stamp != f"{stream}/{batch_id - 1}":
             records = self._without_written(records, stamp)
         written = records.select(
@@ -142,18 +149,13 @@ class TopicWriter:
 
     def _record_column(self, batch: DataFrame) -> Column:
         """Return the records that a row becomes, as an array."""
-        hidden = (KAFKA, REPAIRS, QUARANTINE, CONTROL, unreadable_column(batch.sparkSession))
-        data = [name for name in batch.columns if name not in hidden]
         source = F.concat_ws(
             "/", *(F.col(f"{KAFKA}.{name}").cast("string") for name in ("topic", "partition", "offset"))
         )
         own_headers = F.coalesce(F.col(f"{KAFKA}.headers"), F.array().cast(_HEADERS))
         timestamp = {TIMESTAMP: F.col(f"{KAFKA}.timestamp_ms").cast("string")}
         record = self._record(
-            self.output,
-            source,
-            F.to_json(F.struct(*map(quoted, data)), _JSON).cast("binary"),
-            F.concat(own_headers, _headers({SOURCE: source, **timestamp})),
+            self.output, source, F.col(_VALUE), F.concat(own_headers, _headers({SOURCE: source, **timestamp}))
         )
         if QUARANTINE in batch.columns:
             quarantined = self._record(
@@ -181,6 +183,47 @@ class TopicWriter:
 
         return F.concat(records, F.transform(REPAIRS, audit_record))
 
+    def _value(self, batch: DataFrame) -> Column:
+        """Return the value of a clean row: that of its record, with the cells put in that have changed."""
+        hidden = (KAFKA, REPAIRS, QUARANTINE, CONTROL, unreadable_column(batch.sparkSession))
+        data = [field for field in batch.schema if field.name not in hidden]
+        names = {field.name for field in data}
+        dropped = [name for name in batch.schema[KAFKA].metadata.get(MEMBERS, []) if name not in names]
+        value = F.col(f"{KAFKA}.value")
+        came = F.from_json(value.cast("string"), StructType(data))
+        changed = F.lit(bool(dropped))
+        cells = []
+        for field in data:
+            now, before = F.col(quoted(field.name)), came[field.name]
+            if not isinstance(field.dataType, AtomicType):
+                now_text, before_text = (
+                    F.to_json(F.struct(one.alias("cell")), _JSON) for one in (now, before)
+                )
+                same = now_text.eqNullSafe(before_text)
+            else:
+                same = now.eqNullSafe(before)
+            changed = changed | ~same
+            # a null in a list of texts is left out
+            cells.append(F.when(~same, F.to_json(F.struct(now.alias(field.name)), _JSON)))
+        clean = F.lit(True)
+        for name in (QUARANTINE, CONTROL):
+            if name in batch.columns:
+                clean = clean & F.col(name).isNull()
+        changed = changed & clean
+
+        @F.arrow_udf("binary")  # type: ignore[attr-defined, untyped-decorator, unused-ignore]
+        def spliced(values: pa.Array, cells: pa.Array) -> pa.Array:
+            return pa.array(
+                (
+                    None if value is None else _with_cells(value, new, dropped)
+                    for value, new in zip(values.to_pylist(), cells.to_pylist(), strict=True)
+                ),
+                pa.binary(),
+            )
+
+        new_value = spliced(F.when(changed, value), F.when(changed, F.array_compact(F.array(*cells))))
+        return F.coalesce(new_value, value)
+
     def _record(self, topic: Topic, source: Column, value: Column, headers: Column) -> Column:
         partition = F.lit(None).cast("int")
         if topic.name in self._same_partitions:
@@ -206,6 +249,13 @@ class TopicWriter:
             return records
         known = records.sparkSession.createDataFrame(written, "topic string, source string")
         return records.join(F.broadcast(known), ["topic", "source"], "left_anti")
+
+
+def _with_cells(value: bytes, cells: Sequence[str], dropped: Sequence[str]) -> bytes:
+    text = value.decode()
+    for cell in cells or ["{}"]:
+        text = put_members(text, cell, dropped)
+    return text.encode()
 
 
 def _headers(values: Mapping[str, Column]) -> Column:

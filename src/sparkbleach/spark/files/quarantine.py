@@ -82,7 +82,7 @@ def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field]) -> str:
     if "\ufffd" in text:
         return "malformed: not valid UTF-8"
     try:
-        record = json.loads(text)
+        record = json.loads(text, object_pairs_hook=_members)
     except (ValueError, RecursionError) as error:
         if not isinstance(error, json.JSONDecodeError):
             return f"malformed: not valid JSON: {error}"
@@ -90,8 +90,21 @@ def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field]) -> str:
         return f"malformed: not valid JSON: {problem} at character {error.pos + 1}"
     if not isinstance(record, dict):
         return f"malformed: a JSON object is needed, this is {_short(text)}"
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "malformed: a text has half a character (\\ud800 to \\udfff without the other half)"
     wrong = list(_wrong_members(record, row, fields))
     return "; ".join(wrong) or "malformed: the record does not fit the schema"
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise ValueError(f"the name {_short(ascii(twice)[1:-1])} is there twice")
+    return record
 
 
 def _wrong_members(record: dict[str, Any], row: dict[str, Any], fields: list[pa.Field]) -> Iterator[str]:
