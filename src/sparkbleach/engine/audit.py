@@ -49,6 +49,8 @@ SCORED_CANDIDATE = pa.struct(
         pa.field("rules", pa.list_(TERM)),
     ]
 )
+#: the fields of a candidate as reasons have them: its score, the sum of the others, is added up for the audit
+_REASON_FIELDS = [field for field in SCORED_CANDIDATE if field.name != "score"]
 #: with `repair: bayes`: the order of a tuple's repairs, how often such a cell is wrong, and who says so
 SEARCH_FIELDS = (
     pa.field("step", pa.int64()),
@@ -251,7 +253,7 @@ def _candidates(lengths: NDArray[np.int64], values: pa.Array, counts: pa.Array) 
 
 def candidate_lists(lengths: NDArray[np.int64], fields: Sequence[pa.Array]) -> pa.Array:
     """Return lists of candidates, each of the given length, from the fields of all of them."""
-    names = [field.name for field in SCORED_CANDIDATE][: len(fields)]
+    names = [field.name for field in _REASON_FIELDS][: len(fields)]
     return pa.ListArray.from_arrays(_offsets(lengths), pa.StructArray.from_arrays(fields, names=names))
 
 
@@ -337,12 +339,12 @@ def _render(array: pa.Array) -> pa.Array:
 def _audit_cells(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
     """Return the columns of the audit that are about the cells of an attribute."""
     candidates = column.why.column("candidates")
-    value, *rest = candidates.values.flatten()
-    fields = list(SCORED_CANDIDATE)[: 1 + len(rest)]
-    cells = [
-        _render(value),
-        *(plain(array).cast(field.type) for array, field in zip(rest, fields[1:], strict=True)),
-    ]
+    given = dict(zip(candidates.type.value_type.names, candidates.values.flatten(), strict=True))
+    if "rules" in given:
+        given["score"] = _sums(given)
+    given["value"] = _render(given["value"])
+    fields = [field for field in SCORED_CANDIDATE if field.name in given]
+    cells = [plain(given[field.name]).cast(field.type) for field in fields]
     return {
         "old_value": _render(take(old, column.rows)),
         "new_value": _render(column.new),
@@ -355,6 +357,18 @@ def _audit_cells(column: RepairedColumn, old: pa.Array) -> dict[str, pa.Array]:
             candidates.offsets, pa.StructArray.from_arrays(cells, fields=fields)
         ),
     }
+
+
+def _sums(terms: dict[str, pa.Array]) -> pa.Array:
+    """Return the scores of candidates: the sum of all terms of each."""
+    rules = terms["rules"]
+    offsets = rules.offsets.to_numpy()
+    lifts = rules.values.field("lift").to_numpy()[offsets[0] : offsets[-1]]
+    of_candidate = np.repeat(np.arange(len(rules)), np.diff(offsets))
+    score = np.bincount(of_candidate, lifts, minlength=len(rules)).astype(np.float64)
+    for name in ("error", "likeness", "recurrence", "background"):
+        score += terms[name].to_numpy()
+    return pa.array(score)
 
 
 def constant_column(
@@ -376,7 +390,7 @@ def constant_column(
     n = rows.size
     winners = pa.concat_arrays([pa.repeat(constants.scalars[constants.winner[row]], 1) for row in rows])
     overruled = pa.array([constants.overruled(row) for row in rows], pa.list_(pa.string()))
-    *counts, terms = (pa.array([], field.type) for field in list(SCORED_CANDIDATE)[1:])
+    *counts, terms = (pa.array([], field.type) for field in _REASON_FIELDS[1:])
     # as `read_column` makes them: the schema of the audit says later that none is null
     terms = terms.cast(pa.list_(pa.struct([(field.name, field.type) for field in TERM])))
     no_candidates = [winners[:0], *counts, terms]

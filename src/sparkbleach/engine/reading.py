@@ -70,7 +70,6 @@ def _candidates(
         [
             decode(values, candidates.value[at], type),
             pa.array(candidates.support[at]),
-            pa.array(candidates.score[at]),
             pa.array(candidates.error[at]),
             pa.array(np.where(is_recurrence, 0.0, alike)),
             pa.array(np.where(is_recurrence, alike, 0.0)),

@@ -46,7 +46,6 @@ class Candidates(NamedTuple):
 
     value: I32
     support: I64
-    score: F64
     error: F64
     alike: F64
     alike_class: I32
@@ -102,7 +101,6 @@ def new_found(n_rules: int, n_places: int) -> Found:
         Candidates(
             value=i32(),
             support=i64s(),
-            score=np.zeros(0),
             error=np.zeros(0),
             alike=np.zeros(0),
             alike_class=i32(),
@@ -177,7 +175,6 @@ def add_reasons(store: Store, found: Found, reasons: Reasons, row: int) -> None:
             break
         candidates.value[at] = reasons.value[row, place]
         candidates.support[at] = reasons.support[row, place]
-        candidates.score[at] = reasons.score[row, place]
         candidates.error[at] = reasons.error[row, place]
         candidates.alike[at] = reasons.alike[row, place]
         candidates.alike_class[at] = reasons.alike_class[row, place]
