@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 PYSPARKS := 4.1 4.2 4.3
 PROFILE ?= small
 OUTPUT ?= evaluation
+KILLS ?= 1000
 
 .DEFAULT_GOAL := help
 
@@ -30,6 +31,9 @@ test: $(READY) ## Run the tests, with coverage
 test-nightly: $(READY) ## Run all tests with thousands of random streams, and on each supported PySpark
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest
 	$(MAKE) test-pyspark
+
+test-kills: $(READY) ## Kill cleaning programs 1,000 times, in all topologies, and compare what they write (about an hour)
+	$(BIN)/python -m tests.kills --kills $(KILLS)
 
 # PySpark 4.1 and 4.2 leave sockets open, which is no fault of the tests.
 test-pyspark: $(PYSPARKS:%=$(VENV)-pyspark-%/.ready) ## Run the Spark tests on each supported PySpark
@@ -87,4 +91,4 @@ clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) $(VENV)-pyspark-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build site
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test-fast test test-nightly test-pyspark lint format docs demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-topologies clean
+.PHONY: help setup test-fast test test-nightly test-kills test-pyspark lint format docs demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-topologies clean

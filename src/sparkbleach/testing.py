@@ -39,7 +39,7 @@ _times_left = int(_times or 1)
 def crash_at(
     point: str, times: int = 1, *, mark: str | os.PathLike[str], hold: bool = False
 ) -> dict[str, str]:
-    """Return the environment variables that kill a process at a crash point, once.
+    """Return the environment variables that kill a process at a crash point, once for each mark.
 
     Start the program that cleans with them: its Python workers inherit them. On a cluster, set each as
     `spark.executorEnv.<name>`, too.
@@ -47,7 +47,8 @@ def crash_at(
     Args:
         point: One of `CRASH_POINTS`.
         times: The process dies when it reaches the point for this time.
-        mark: A file that is written at that moment. While it exists, no process is killed.
+        mark: A file that is written at that moment. While it exists, no process is killed; delete it, and the
+            next process that comes to the point for this time, or for one more, dies, too.
         hold: Whether the process only stops there and waits, so that the test can kill all processes at once.
 
     Raises:
@@ -71,7 +72,7 @@ def reach(point: str) -> None:
 def _crash() -> None:
     global _times_left
     _times_left -= 1
-    if _times_left:
+    if _times_left > 0:
         return
     try:
         with open(os.environ[_MARK], "x") as mark:

@@ -97,9 +97,9 @@ class CrashRun:
             record.number for record in self.rule_log.published()
         ]
         updates = [{**(outcome.update or {}), "at": outcome.position} for outcome in outcomes]
-        counting: dict[str, Any] = (
-            {"repair": "class"} if "lanes" in self.options or "paper" in self.options else {}
-        )
+        counting: dict[str, Any] = {name: self.options[name] for name in ("repair",) if name in self.options}
+        if "lanes" in self.options or "paper" in self.options:
+            counting["repair"] = "class"
         if "paper" in self.options:
             counting |= {"accept_after": None, "remember": None}
         batches = [FILES_PER_BATCH * FILE_TUPLES] * (self.n_files // FILES_PER_BATCH)

@@ -27,8 +27,8 @@ def unmeasured_processes() -> Iterator[None]:
         os.environ.update(measured)
 
 
-def kill_tree(pid: int) -> None:
-    """Kill a process and all that it has started."""
+def process_tree(pid: int) -> list[int]:
+    """Return a process and all that it has started, parents first."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -40,6 +40,11 @@ def kill_tree(pid: int) -> None:
     tree = [pid]
     for one in tree:
         tree += children.get(one, [])
-    for one in tree:
+    return tree
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and all that it has started."""
+    for one in process_tree(pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(one, signal.SIGKILL)
