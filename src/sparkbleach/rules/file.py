@@ -90,12 +90,13 @@ def load_updates(path: str | os.PathLike[str]) -> list[RuleUpdate]:
             continue
         try:
             updates.append(RuleUpdate.from_dict(json.loads(line)))
-        except json.JSONDecodeError as error:
-            raise RuleError(
-                f"{os.fspath(path)}:{number}: it is not valid JSON: {error.msg}; write one object per line"
-            ) from error
         except RuleError as error:
             raise RuleError(f"{os.fspath(path)}:{number}: {error}") from error
+        except (ValueError, RecursionError) as error:
+            problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            raise RuleError(
+                f"{os.fspath(path)}:{number}: it is not valid JSON: {problem}; write one object per line"
+            ) from error
     return updates
 
 
