@@ -7,6 +7,10 @@ import json
 import os
 import random
 import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -271,6 +275,43 @@ def test_one_line_per_batch(run: Run, rules: Path, tmp_path: Path) -> None:
     assert lines[-1].startswith("batch 2: 1 tuple in ")
     assert lines[-1].endswith("3 so far; 1 violations, 1 repairs")
     assert result.stdout.splitlines()[2].split()[:3] == ["zip_city", "1", "1"]
+
+
+@pytest.fixture
+def deaf() -> Iterator[None]:
+    """Let signals that come too late end no test process."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_signal_is_no_end(run: Run, rules: Path, tmp_path: Path, deaf: None) -> None:
+    """A signal ends a run with its exit code, and the summary says how to go on, which gives all rows."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for n in range(60):
+        (source / f"{n:02}.csv").write_text(HEADER + f"{n},1,a\n")
+    arguments = ("clean", "--rules", rules, "--input", source, "--id", "id", "--output", out)
+
+    def send(number: signal.Signals, n_files: int) -> None:
+        deadline = time.monotonic() + 300
+        while len(list(out.glob("part-*"))) < n_files and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(os.getpid(), number)
+
+    for number, n_files, code in ((signal.SIGTERM, 1, 143), (signal.SIGINT, 4, 130)):
+        sender = threading.Thread(target=send, args=(number, n_files))
+        sender.start()
+        interrupted = run(*arguments, "--files-per-batch", 1)
+        sender.join()
+        assert interrupted.exit_code == code
+        first = interrupted.stdout.splitlines()[0]
+        assert first.startswith(f"interrupted by {number.name}, so there may be input that is not cleaned")
+        assert first.endswith("run the same command again to go on")
+        assert len(read_csv(out)) < 60
+    assert run(*arguments).stdout.splitlines()[0].endswith("0 rows in quarantine")
+    assert sorted(int(row["id"]) for row in read_csv(out)) == list(range(60))
 
 
 def broken(name: str, directory: Path) -> tuple[list[object], str]:

@@ -10,6 +10,7 @@ import contextlib
 import csv
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -37,8 +38,15 @@ _SECONDS_MAX = 600.0
 
 
 def run_command(*arguments: object) -> Result:
-    """Run the command in this process; raise what it does not handle."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    """Run the command in this process; raise what it does not handle.
+
+    What it prints is printed again: pytest shows it if the test fails.
+    """
+    words = [str(argument) for argument in arguments]
+    result = CliRunner().invoke(app, words)
+    sys.stdout.write(
+        f"$ {shlex.join(['sparkbleach', *words])}\n{result.output}exit code {result.exit_code}\n"
+    )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

@@ -11,7 +11,7 @@ from ..kafka.topic import is_topic
 from ..rules.file import load_options, load_rules
 from . import options
 from .clean_options import Control, Output, Spread, Stream
-from .failure import reported_errors
+from .failure import exit_code, reported_errors
 from .groups import grouped
 
 if TYPE_CHECKING:
@@ -96,8 +96,11 @@ def clean(
             if not stream.follow:
                 query = query.trigger(availableNow=True)
             progress = Progress()
-            follow_query(query.start(), progress, waiting=stream.follow)
-            progress.print_summary(sink, route.checkpoint)
+            ended_by = follow_query(query.start(), progress, waiting=stream.follow)
+            interrupted_by = None if stream.follow else ended_by
+            progress.print_summary(sink, route.checkpoint, interrupted_by)
+        if interrupted_by is not None:
+            raise typer.Exit(exit_code(interrupted_by))
 
 
 def _route(stream: Stream, parsing: options.Parsing, output: Output, control: Control) -> Route:

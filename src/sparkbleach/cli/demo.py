@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options
-from .failure import reported_errors
+from .failure import exit_code, reported_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +70,9 @@ def demo(
                     availableNow=True
                 )
                 progress = Progress()
-                follow_query(query.start(), progress, waiting=False)
+                interrupted_by = follow_query(query.start(), progress, waiting=False)
+            if interrupted_by is not None:
+                raise typer.Exit(exit_code(interrupted_by))
             _show_result(stream, here / "out", progress)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 
@@ -18,7 +20,6 @@ from ..errors import RuleWarning, SessionWarning, SparkbleachError
 USAGE = 2
 #: a failure at run time
 FAILED = 1
-_INTERRUPTED = 130
 
 _USAGE_ERRORS = (errors.ConfigError, errors.RuleError, errors.SchemaError)
 _RAISED_IN_WORKER = re.compile(r"sparkbleach\.errors\.(\w+): (.+)")
@@ -29,11 +30,11 @@ _CAUSE = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
 
 @contextmanager
 def reported_errors(*, debug: bool) -> Iterator[None]:
-    """Turn errors into a line on standard error and an exit code, and warnings into lines.
+    """Turn errors and signals into an exit code and a line on standard error, and warnings into lines.
 
     With `debug` errors keep their traceback.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _exit_at_sigterm():
         if not debug:
             warnings.simplefilter("ignore")
             for category in (RuleWarning, SessionWarning):
@@ -44,13 +45,35 @@ def reported_errors(*, debug: bool) -> Iterator[None]:
         except (typer.Exit, typer.Abort):
             raise
         except KeyboardInterrupt:
-            raise typer.Exit(_INTERRUPTED) from None
+            raise typer.Exit(exit_code(signal.SIGINT)) from None
         except Exception as error:
             if debug:
                 raise
             message, code = explained(error)
             typer.echo(f"error: {message}", err=True)
             raise typer.Exit(code) from None
+
+
+def exit_code(number: signal.Signals) -> int:
+    """Return the exit code for an end by a signal, as shells have it."""
+    return 128 + number
+
+
+@contextmanager
+def _exit_at_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does, so that Spark is stopped and its log deleted."""
+
+    def leave(number: int, _: object) -> NoReturn:
+        raise SystemExit(exit_code(signal.Signals(number)))
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def explained(error: Exception) -> tuple[str, int]:

@@ -121,11 +121,18 @@ class Progress:
             f"{_duration(max((seconds for _, seconds in half), default=0.0))} at most"
         )
 
-    def print_summary(self, sink: Sink, checkpoint: str) -> None:
-        """Print what was done, and where the results are."""
+    def print_summary(
+        self, sink: Sink, checkpoint: str, interrupted_by: signal.Signals | None = None
+    ) -> None:
+        """Print what was done, where the results are, and which signal came before all was done."""
         seconds = time.monotonic() - self._begun
         tuples = sink.rows + sink.quarantined
-        if tuples == 0:
+        if interrupted_by is not None:
+            typer.echo(
+                f"interrupted by {interrupted_by.name}, so there may be input that is not cleaned; "
+                "run the same command again to go on"
+            )
+        if tuples == 0 and interrupted_by is None:
             typer.echo("nothing new to clean")
         else:
             repaired = f"{count(sink.repairs, 'cell')} repaired, " if sink.audit else ""
@@ -144,22 +151,42 @@ def echo_rules(report: Mapping[str, Any]) -> None:
         typer.echo(line)
 
 
-def follow_query(query: StreamingQuery, progress: Progress, *, waiting: bool) -> None:
+class _Stop(threading.Event):
+    """Set by the first signal that asks the command to end."""
+
+    signal: signal.Signals | None = None
+
+    def ask(self, number: int) -> None:
+        """Take note of a signal."""
+        self.signal = self.signal or signal.Signals(number)
+        self.set()
+
+
+def follow_query(query: StreamingQuery, progress: Progress, *, waiting: bool) -> signal.Signals | None:
     """Show the progress of a query until it ends, or until Ctrl-C or SIGTERM ends it.
 
     If it is `waiting`, it waits for more input at the end.
+
+    Returns:
+        The signal, if one has ended the query.
     """
-    stop = threading.Event()
+    stop = _Stop()
     try:
         with _signals_set(stop):
             if sys.stderr.isatty():
                 _show_live(query, progress, stop, waiting=waiting)
             else:
                 _show_lines(query, progress, stop)
-    finally:
-        if query.isActive:
+        interrupted = query.isActive
+        if interrupted:
             query.stop()
-    progress.take_in(query)
+        progress.take_in(query)
+    except Exception:
+        # A signal to a whole group of processes ends the JVM, too, and the query fails.
+        if stop.signal is None:
+            raise
+        interrupted = True
+    return stop.signal if interrupted else None
 
 
 def _show_live(query: StreamingQuery, progress: Progress, stop: threading.Event, *, waiting: bool) -> None:
@@ -206,14 +233,14 @@ def _until_end(query: StreamingQuery, stop: threading.Event) -> Iterator[None]:
 
 
 @contextmanager
-def _signals_set(stop: threading.Event) -> Iterator[None]:
+def _signals_set(stop: _Stop) -> Iterator[None]:
     """Let Ctrl-C and SIGTERM set an event: an exception would break a call to the JVM."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda number, _: stop.ask(number))
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from ..errors import SparkbleachError
-from ..spark.compat import launch_jvm
+from ..spark.compat import JVM_GONE, launch_jvm
 from ..spark.settings import SPARK_SETTINGS
 from .failure import is_known
 
@@ -68,7 +69,9 @@ def spark_session(
         try:
             yield session
         finally:
-            session.stop()
+            # A JVM that was killed cannot be stopped, which must not hide why it was used no longer.
+            with contextlib.suppress(*JVM_GONE):
+                session.stop()
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise

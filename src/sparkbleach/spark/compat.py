@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyspark
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StructType
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: what a call into the JVM raises: PySpark turns some of Java's exceptions into its own, and not others
 JVM_ERRORS = (Py4JJavaError, PySparkException)
+#: what it raises when there is no JVM any more
+JVM_GONE = (Py4JNetworkError, ConnectionError)
 
 _ARROW = "pyspark.sql.pandas.types"
 _UINT32 = 0xFFFFFFFF
