@@ -101,6 +101,19 @@ def test_error_messages_are_one_line(spark: SparkSession) -> None:
     assert compat.error_message(caught.value) == 'No FileSystem for scheme "nowhere"'
 
 
+def test_a_file_is_written_whole(spark: SparkSession, tmp_path: Path) -> None:
+    """A file takes the place of another one, also where plain renaming refuses it, and nothing is left."""
+    path = str(tmp_path / "memory.json")
+    files = FileSystem(spark, path)
+    for data in (b"one", b"another"):
+        files.write(path, data)
+        assert files.read(path) == data
+    (tmp_path / "new").write_bytes(b"third")
+    files._replace(files._path(str(tmp_path / "new")), files._path(path))
+    assert files.read(path) == b"third"
+    assert [found.name for found in tmp_path.iterdir()] == ["memory.json"]
+
+
 def test_files_are_listed(spark: SparkSession, tmp_path: Path) -> None:
     """Files are found by path, in directories and by pattern; Spark's hidden ones are left out."""
     for name in ("b.csv", "a [1].csv", "_hidden", ".hidden", "sub/c.csv", "sub/_temporary/d.csv"):

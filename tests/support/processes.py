@@ -27,19 +27,17 @@ def unmeasured_processes() -> Iterator[None]:
         os.environ.update(measured)
 
 
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started and that still run."""
+    return _children().get(pid, [])
+
+
 def process_tree(pid: int) -> list[int]:
     """Return a process and all that it has started, parents first."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            children.setdefault(parent, []).append(int(entry.name))
+    by_parent = _children()
     tree = [pid]
     for one in tree:
-        tree += children.get(one, [])
+        tree += by_parent.get(one, [])
     return tree
 
 
@@ -48,3 +46,15 @@ def kill_tree(pid: int) -> None:
     for one in process_tree(pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(one, signal.SIGKILL)
+
+
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            found.setdefault(parent, []).append(int(entry.name))
+    return found

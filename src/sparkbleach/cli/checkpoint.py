@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from ..errors import ConfigError
+from ..errors import ConfigError, SparkbleachError
+from ..spark.compat import JVM_ERRORS
 from ..spark.hadoop import FileSystem
 from ..spark.resume import check_options
+from .failure import is_known
 
 _FILE = "sparkbleach.json"
+#: where Spark keeps JSON in a checkpoint directory: which query it is, and what was read and done
+_LOGS = ("metadata", "offsets/*", "commits/*", "sources/*/*", "state/*/_metadata/*", "state/*/_metadata/*/*")
+#: lines of these files that are not JSON: the version of a log, and a source without an offset
+_NOT_JSON = re.compile(r"v\d+|-|")
 
 
 @dataclass(frozen=True)
@@ -65,22 +73,65 @@ class Checkpoint:
             return None
         if not self._file_system.children(f"{self.directory}/offsets"):
             return None  # the run ended before its first micro-batch began
-        data = json.loads(self._file_system.read(self._file))
-        data["schema"] = StructType.fromJson(data["schema"])
-        return Memory(**data)
+        try:
+            data = json.loads(self._file_system.read(self._file))
+            data["schema"] = StructType.fromJson(data["schema"])
+            return Memory(**data)
+        except (*JVM_ERRORS, ValueError, TypeError, LookupError) as error:
+            raise _damaged(self._file) from error
 
     def write(self, memory: Memory) -> None:
         """Leave something for the next run."""
         data = {**memory.__dict__, "schema": memory.schema.jsonValue()}
         self._file_system.write(self._file, json.dumps(data).encode())
 
+    @contextmanager
+    def examined(self) -> Iterator[None]:
+        """If the `with` block fails for no known reason, name the damaged file that explains it."""
+        try:
+            yield
+        except Exception as error:
+            damaged = None if is_known(error) else self._find_damaged()
+            if damaged is None:
+                raise
+            raise _damaged(damaged) from error
+
+    def _find_damaged(self) -> str | None:
+        """Return the path of a file of Spark's that cannot be read; None if none is damaged.
+
+        Spark's own errors do not name it. What the state store has is left to Spark.
+        """
+        for place in _LOGS:
+            for file in self._file_system.match(f"{self.directory}/{place}"):
+                if not file.is_directory and not self._is_log(file.path):
+                    return str(file)
+        return None
+
+    def _is_log(self, path: str) -> bool:
+        """Return whether a file has a version in its first line and JSON in others, as Spark's logs do."""
+        try:
+            lines = self._file_system.read(path).decode().splitlines()
+            for line in lines:
+                if not _NOT_JSON.fullmatch(line):
+                    json.loads(line)
+        except (*JVM_ERRORS, ValueError):
+            return False
+        return bool(lines)
+
     def _check_foreign(self) -> None:
         found = self._file_system.find(self.directory)
-        if found and (not found.is_directory or self._file_system.children(self.directory)):
+        if found and (not found.is_directory or self._file_system.children(self.directory, "[^.]*")):
             raise ConfigError(
                 f"checkpoint: {self.directory} is not a checkpoint of sparkbleach clean; "
                 "choose another directory"
             )
+
+
+def _damaged(path: str) -> SparkbleachError:
+    return SparkbleachError(
+        f"checkpoint: {path} is damaged; restore the checkpoint directory from a copy, "
+        "or begin with a new checkpoint and a new output"
+    )
 
 
 def check_output_is_new(session: SparkSession, directory: str, checkpoint: str) -> None:

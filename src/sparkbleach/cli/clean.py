@@ -96,7 +96,8 @@ def clean(
             if not stream.follow:
                 query = query.trigger(availableNow=True)
             progress = Progress()
-            ended_by = follow_query(query.start(), progress, waiting=stream.follow)
+            with remembered.examined():
+                ended_by = follow_query(query.start(), progress, waiting=stream.follow)
             interrupted_by = None if stream.follow else ended_by
             progress.print_summary(sink, route.checkpoint, interrupted_by)
         if interrupted_by is not None:

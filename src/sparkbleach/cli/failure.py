@@ -22,10 +22,21 @@ USAGE = 2
 FAILED = 1
 
 _USAGE_ERRORS = (errors.ConfigError, errors.RuleError, errors.SchemaError)
+_AGAIN = "and run the same command again"
 _RAISED_IN_WORKER = re.compile(r"sparkbleach\.errors\.(\w+): (.+)")
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE[^\]]*\] Encountered error while reading file (\S+?)\.?\s")
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+_WRITTEN = re.compile(r"while writing rows to (\S+?)(?:/_staging\S*)?\.?\s")
+_BAD_STATE = re.compile(r"\[CANNOT_LOAD_STATE_STORE")
+_STATE_FILE = re.compile(r"(?:state file of|Checksum error:) (\S+/state/\S+)")
+_CHECKPOINT = re.compile(r"\[checkpointLocation=([^\],]+)")
+_WORKER_GONE = re.compile(r"Python worker exited unexpectedly|PythonWorkerFactory\.\S*stopWorker")
+#: classes of Spark's errors that only wrap another one
 _WRAPPERS = ("[STREAM_FAILED]", "[FOREACH_BATCH")
 _CAUSE = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
+#: the line that names an exception, in a traceback of Python's and in a stack trace of Java's
+_RAISED = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)*([A-Z]\w*(?:Error|Exception)): (.*\S)", re.MULTILINE)
+_SAYS_NOTHING = ("Traceback (most recent", "An error occurred while calling", "Job aborted due to")
 
 
 @contextmanager
@@ -81,11 +92,22 @@ def explained(error: Exception) -> tuple[str, int]:
     known = _known(error)
     if known is not None:
         return known
-    text = str(error)
-    causes = [cause for cause in _CAUSE.findall(text) if not cause.startswith(_WRAPPERS)]
-    message = causes[0] if causes else next(iter(text.splitlines()), type(error).__name__)
     notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
-    return f"{message.strip()}{notes}; --debug shows everything", FAILED
+    return f"{_root_cause(error)}{notes}; --debug shows everything", FAILED
+
+
+def _root_cause(error: Exception) -> str:
+    """Return what led to an error, as far as its text shows it."""
+    text = str(error)
+    for cause in _CAUSE.findall(text):
+        if not cause.startswith(_WRAPPERS):
+            return str(cause.strip())
+    for name, message in reversed(_RAISED.findall(text)):
+        if not message.startswith(_SAYS_NOTHING):
+            return f"{message} ({name})"
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    message = re.sub(r"SQLSTATE: \w+$", "", first.rpartition("terminated with exception: ")[2]).strip()
+    return f"{message or 'an error without a message'} ({type(error).__name__})"
 
 
 def is_known(error: Exception) -> bool:
@@ -109,15 +131,43 @@ def _known(error: Exception) -> tuple[str, int] | None:
         where = without_scheme(path[1]) if path else "a CSV file"
         return (
             f"{where}: its header does not have the columns of the schema, in their order; "
-            "nothing of its micro-batch was written; correct or remove it, and run the same command again",
+            f"nothing of its micro-batch was written; correct or remove it, {_AGAIN}",
             FAILED,
         )
     unreadable = _UNREADABLE.search(text)
     if unreadable:
         return (
             f"{without_scheme(unreadable[1])}: cannot read it, it may be damaged or of another schema; "
-            "nothing of its micro-batch was written; correct or remove it, and run the same command again",
+            f"nothing of its micro-batch was written; correct or remove it, {_AGAIN}",
             FAILED,
+        )
+    broken = _broken(error, text)
+    return None if broken is None else (broken, FAILED)
+
+
+def _broken(error: Exception, text: str) -> str | None:
+    """Return which part of the machine or of the checkpoint has let Spark down; None if none has."""
+    from ..spark.compat import JVM_GONE
+    from ..spark.hadoop import without_scheme
+
+    if isinstance(error, JVM_GONE):
+        return f"Spark: its JVM has ended, perhaps killed for want of memory; free some memory, {_AGAIN}"
+    checkpoint = _CHECKPOINT.search(text)
+    if _NO_SPACE.search(text):
+        full = _WRITTEN.search(text) or ("STATE_STORE" in text and checkpoint)
+        where = without_scheme(full[1]) if full else "output, checkpoint or Spark's temporary files"
+        return f"{where}: no space is left to write to; make room there, {_AGAIN}"
+    if _BAD_STATE.search(text):
+        found = _STATE_FILE.search(text)
+        path = found[1] if found else f"a file in {checkpoint[1] if checkpoint else '.'}/state"
+        return (
+            f"checkpoint: {without_scheme(path)} is missing or damaged; restore the checkpoint directory "
+            'from a copy, or go back a micro-batch: see "When something fails" in docs/spark.md'
+        )
+    if _WORKER_GONE.search(text):
+        return (
+            "Spark: a Python worker has ended, perhaps killed for want of memory; "
+            f"free some memory, or remember less (a smaller --window), {_AGAIN}"
         )
     return None
 

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from ..errors import SparkbleachError
-from ..spark.compat import JVM_GONE, launch_jvm
+from ..spark.compat import JVM_GONE, launch_jvm, silence_accumulators
 from ..spark.settings import SPARK_SETTINGS
 from .failure import is_known
 
@@ -112,4 +112,5 @@ def _start(master: str, stderr: int | None, more: Mapping[str, str]) -> SparkSes
     launch_jvm(conf, stderr)
     session = SparkSession.builder.config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    silence_accumulators(session.sparkContext)
     return session

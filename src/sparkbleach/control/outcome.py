@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..errors import SparkbleachError
 from ..rules.update import RuleUpdate
 
 
@@ -54,9 +55,19 @@ class Outcome:
         return self.position, self.kind == "accepted", self.index
 
     @classmethod
-    def from_json(cls, text: str) -> Outcome:
-        """Return the outcome that `to_json` wrote."""
-        return cls(**json.loads(text))
+    def from_json(cls, text: str, place: str = "rule log") -> Outcome:
+        """Return the outcome that `to_json` wrote; the place is where the text is, for an error.
+
+        Raises:
+            SparkbleachError: If it is damaged.
+        """
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise SparkbleachError(
+                f"{place}: this outcome is damaged; restore it from a copy, or delete it, "
+                "and the history goes without it"
+            ) from error
 
     def to_json(self) -> str:
         """Return the outcome as a line of JSON."""

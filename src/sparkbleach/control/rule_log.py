@@ -132,11 +132,16 @@ class DirectoryLog:
         ]
 
     def outcomes(self) -> list[Outcome]:
-        """Return all outcomes in the order in which they came about."""
+        """Return all outcomes in the order in which they came about.
+
+        Raises:
+            SparkbleachError: If one is damaged.
+        """
         found: list[Outcome] = []
         for path in sorted((self.directory / _OUTCOMES).glob("batch-*.jsonl")):
             with contextlib.suppress(FileNotFoundError):  # a micro-batch that runs again has removed it
-                found += map(Outcome.from_json, path.read_text("utf-8").splitlines())
+                for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), start=1):
+                    found.append(Outcome.from_json(line, f"{path}:{number}"))
         return found
 
     def record(self, batch_id: int, outcomes: Sequence[Outcome]) -> None:

@@ -73,7 +73,11 @@ class TopicLog:
 
     def outcomes(self) -> list[Outcome]:
         """Return all outcomes in the order in which they came about."""
-        found = [(_batch(record), Outcome.from_json(_text(record))) for record in read(self.outcomes_topic)]
+        topic = self.outcomes_topic
+        found = [
+            (_batch(record), Outcome.from_json(_text(record), f"{topic}, offset {record.offset}"))
+            for record in read(topic)
+        ]
         return [outcome for _, outcome in sorted(found, key=lambda one: (one[0], one[1].order))]
 
     def record(self, batch_id: int, outcomes: Sequence[Outcome]) -> None:
@@ -113,4 +117,4 @@ def _batch(record: Record) -> int:
 
 
 def _text(record: Record) -> str:
-    return (record.value or b"").decode()
+    return (record.value or b"").decode(errors="replace")

@@ -116,18 +116,37 @@ class FileSystem:
             return bytes(stream.readNBytes(n_bytes))
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file, in place of one that may be there."""
-        with closing(self._fs.create(self._path(path), True)) as stream:
+        """Write a whole file: whoever reads the path finds what was there before, or all of the data."""
+        target = self._path(path)
+        hidden = self._path(target.getParent(), f".{target.getName()}.new")
+        fs = self._unchecked()
+        with closing(fs.create(hidden, True)) as stream:
             stream.write(bytearray(data))
+            if stream.hasCapability("hsync"):
+                stream.hsync()
+        if not (fs.rename(hidden, target) or self._replace(hidden, target)):
+            raise OSError(f"{path}: cannot move {hidden.getName()} there")
 
     def rename(self, path: str, target: str) -> bool:
         """Move a file without its checksum, and return whether the file system did so.
 
         The checksum of a local file is a hidden file that is wrong as soon as somebody edits the data.
         """
+        return bool(self._unchecked().rename(self._path(path), self._path(target)))
+
+    def _unchecked(self) -> Any:
+        """Return the file system without the checksums that Hadoop has for local files."""
         checksummed = self._jvm.java.lang.Class.forName("org.apache.hadoop.fs.ChecksumFileSystem")
-        fs = self._fs.getRawFileSystem() if checksummed.isInstance(self._fs) else self._fs
-        return bool(fs.rename(self._path(path), self._path(target)))
+        return self._fs.getRawFileSystem() if checksummed.isInstance(self._fs) else self._fs
+
+    def _replace(self, path: Any, target: Any) -> bool:
+        """Move a file to where another one is, on a file system whose `rename` refuses that, as HDFS does."""
+        hadoop = self._jvm.org.apache.hadoop.fs
+        replacing = self._jvm.java.lang.Class.forName("org.apache.hadoop.fs.Options$Rename")
+        options = self._jvm.java.lang.reflect.Array.newInstance(replacing, 1)
+        self._jvm.java.lang.reflect.Array.set(options, 0, replacing.getEnumConstants()[1])
+        hadoop.FileContext.getFileContext(target.toUri(), self._conf).rename(path, target, options)
+        return True
 
     def delete(self, path: str) -> None:
         """Delete a file, or a directory with all that is in it."""

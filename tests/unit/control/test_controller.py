@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkbleach import Rule, RuleController, RuleError, RuleWarning
+from sparkbleach import Rule, RuleController, RuleError, RuleWarning, SparkbleachError
 from sparkbleach.control.outcome import Outcome
 from sparkbleach.control.rule_log import DirectoryLog
 from sparkbleach.schema_text import schema_to_text
@@ -54,3 +54,14 @@ def test_an_accepted_change_is_history(tmp_path: Path) -> None:
     control.delete("a")
     change = control.history()[1]
     assert (change.state, change.what, change.position) == ("accepted", text.removeprefix("accepted: "), 7)
+
+
+def test_a_damaged_outcome_is_named(tmp_path: Path) -> None:
+    """An outcome that is cut off, or is not one, is an error with its file, its line and the remedy."""
+    control = controller(tmp_path, Rule("a", "k", "v"))
+    (path,) = (tmp_path / "_outcomes").iterdir()
+    whole = path.read_bytes()
+    for damaged in (whole[:50], b"[]", b'{"index": 0}', b"\xff"):
+        path.write_bytes(whole + damaged)
+        with pytest.raises(SparkbleachError, match=f"^{path}:2: this outcome is damaged; restore it from a"):
+            control.history()
