@@ -90,7 +90,7 @@ def rules(draw: st.DrawFn, id: str, types: Mapping[str, pa.DataType]) -> NaiveRu
     tableau: list[tuple[Any, ...]] = []
     if draw(st.integers(0, 3)) == 0:
         row = st.tuples(*(st.one_of(st.none(), st.none(), _constants(types[x])) for x in (*lhs, rhs)))
-        tableau = draw(st.lists(row, min_size=1, max_size=3))
+        tableau = draw(st.lists(row, min_size=1, max_size=draw(st.sampled_from([3, 3, 40]))))
     return NaiveRule(
         id,
         tuple(lhs),

@@ -112,7 +112,7 @@ def rules(draw: st.DrawFn, id: str, types: dict[str, pa.DataType]) -> tuple[Rule
         row = st.tuples(
             *(st.one_of(st.none(), c) for c in constants), st.one_of(st.none(), _constants(types[rhs]))
         )
-        tableau = draw(st.lists(row, min_size=1, max_size=3))
+        tableau = draw(st.lists(row, min_size=1, max_size=draw(st.sampled_from([3, 3, 40]))))
     as_written = tuple(tuple("_" if c is None else c for c in row) for row in tableau)
     mode = draw(st.sampled_from(["live", "live", "live", "shadow"]))
     rule = Rule(id, lhs, rhs, when=when and when[0], nulls=nulls, tableau=as_written, mode=mode)

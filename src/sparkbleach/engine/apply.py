@@ -11,30 +11,34 @@ from numpy.typing import NDArray
 
 from ..kernel.clean import CONSTANT_BROKEN, CONSTANT_HOLDS, NO_CONSTANT, Cells
 from ..kernel.hashing import add_to_group_keys
+from ..kernel.table import Records
 from ..kernel.values import Column
 from ..rules.active import ActiveRule, ActiveRules, Mask
-from .encode import encode, plain_columns
+from ..rules.check import Tableau
+from .encode import encode, plain_columns, take
 from .placement import Share
+from .tableau import index_of
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
     """What the constants in pattern tableaux say of the cells of an attribute in a batch."""
 
-    winner: NDArray[np.intp]  #: by tuple: which of `scalars` the cell must have, -1 for none
-    scalars: list[pa.Scalar]  #: all constants, those of earlier rules and rows first
-    rules: list[str]  #: the id of the rule of each of them
-    matches: Mask  #: by constant and tuple: whether the row matches
+    rule: NDArray[
+        np.intp
+    ]  #: by tuple: the rule, by kernel column, whose constant the cell must have; -1: none
+    row: NDArray[np.int32]  #: by tuple: the row of its tableau that has the constant
+    overruled: Mask  #: by rule and tuple: whether a constant of the rule lost against a different one
+    by_rule: dict[int, pa.Array]  #: by kernel column of the rules with constants: the RHS of their tableaux
 
-    def overruled(self, row: int) -> list[str]:
-        """Return the rules whose constants for this tuple lost against a different one."""
-        winner = self.scalars[self.winner[row]]
-        losers = [
-            rule
-            for rule, scalar, match in zip(self.rules, self.scalars, self.matches[:, row], strict=True)
-            if match and _hash_of(scalar) != _hash_of(winner)
-        ]
-        return list(dict.fromkeys(losers))
+    def values(self, tuples: NDArray[np.intp]) -> pa.Array:
+        """Return the constants that the cells of some tuples must have; null where there is none."""
+        rule, row = self.rule[tuples], self.row[tuples]
+        places = [np.flatnonzero(rule == j) for j in self.by_rule]
+        found = [take(rhs, row[at]) for rhs, at in zip(self.by_rule.values(), places, strict=True)]
+        order = np.full(tuples.size, -1)
+        order[np.concatenate(places)] = np.arange(sum(map(len, found)))
+        return take(pa.concat_arrays(found), pa.array(order, mask=order < 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ def find_constants(
     """
     finder = ConstantFinder(columns, attribute, len(rules))
     for j, active in enumerate(rules):
-        if active.checked.constant_rows:
+        if active.checked.has_constants:
             finder.add(active, j, _can_apply(columns, active, holds))
     return finder.find()
 
@@ -158,13 +162,10 @@ def _can_apply(columns: BatchColumns, active: ActiveRule, holds: dict[str, Mask]
 
 def _wildcard_matches(columns: BatchColumns, active: ActiveRule) -> Mask | None:
     """Return which tuples match a wildcard row of a rule; None if it has no tableau."""
-    if active.checked.wildcard_rows is None:
+    tableau = active.checked.tableau
+    if tableau is None:
         return None
-    cells = [columns[name] for name in active.rule.lhs]
-    matches = np.zeros(columns.batch.num_rows, np.bool_)
-    for pattern in active.checked.wildcard_rows:
-        matches |= _matches(cells, pattern)
-    return matches
+    return index_of(tableau).match_wildcards([columns[name] for name in active.rule.lhs])
 
 
 class ConstantFinder:
@@ -174,14 +175,16 @@ class ConstantFinder:
         self._columns = columns
         self._column = columns[attribute]
         self._n_rules = n_rules
-        #: rule, kernel column, constant, where its row matches; earlier rules first, rows in their order
-        self._matching: list[tuple[ActiveRule, int, pa.Scalar, Mask]] = []
+        #: by kernel column, earlier rules first: the tableau, the RHS, and by pattern which tuples match rows
+        self._matching: dict[int, tuple[Tableau, Column, list[tuple[NDArray[np.intp], Records]]]] = {}
 
     def add(self, active: ActiveRule, j: int, can_apply: Mask) -> None:
         """Add the constants of the rule in a kernel column, for the tuples that it can apply to."""
-        cells = [self._columns[name] for name in active.rule.lhs]
-        for pattern, constant in active.checked.constant_rows:
-            self._matching.append((active, j, constant, can_apply & _matches(cells, pattern)))
+        tableau = active.checked.tableau
+        if tableau is not None and active.checked.has_constants:
+            index = index_of(tableau)
+            lhs = [self._columns[name] for name in active.rule.lhs]
+            self._matching[j] = tableau, index.rhs, index.match_constants(lhs, can_apply)
 
     def find(self) -> tuple[NDArray[np.uint8], Mask, Constants | None]:
         """Return what `find_constants` returns."""
@@ -189,35 +192,33 @@ class ConstantFinder:
         state = np.full(n, NO_CONSTANT, np.uint8)
         if not self._matching:
             return state, np.zeros((self._n_rules, 0), np.bool_), None
-        matches = np.stack([match for _, _, _, match in self._matching])
-        equal = np.stack([_equals(self._column, constant) for _, _, constant, _ in self._matching])
-        winner = np.where(matches.any(axis=0), matches.argmax(axis=0), -1)
-        holds_winner = np.take_along_axis(equal, np.maximum(winner, 0)[None, :], axis=0)[0]
-        state[winner >= 0] = CONSTANT_BROKEN
-        state[(winner >= 0) & holds_winner] = CONSTANT_HOLDS
+        rule = np.full(n, -1, np.intp)
+        row = np.full(n, -1, np.int32)
+        lo, hi = np.zeros((2, n), np.uint64)  # of the constants that win
+        for j, (_, rhs, matches) in self._matching.items():
+            is_open = rule < 0
+            for tuples, rows in matches:
+                first = is_open[tuples] & ((rule[tuples] < 0) | (rows["number"] < row[tuples]))
+                rule[tuples[first]] = j
+                row[tuples[first]] = rows["number"][first]
+            own = rule == j
+            lo[own], hi[own] = rhs.lo[row[own]], rhs.hi[row[own]]
         broken = np.zeros((self._n_rules, n), np.bool_)
-        for (_, j, _, match), same in zip(self._matching, equal, strict=True):
-            broken[j] |= match & ~same
-        scalars = [scalar for _, _, scalar, _ in self._matching]
-        ids = [active.id for active, _, _, _ in self._matching]
-        return state, broken, Constants(winner, scalars, ids, matches)
+        overruled = np.zeros((self._n_rules, n), np.bool_)
+        for j, (_, rhs, matches) in self._matching.items():
+            for tuples, rows in matches:
+                number, contradicted = rows["number"], rows["contradicted"]
+                right = rhs.lo[number], rhs.hi[number]
+                broken[j, tuples] |= contradicted | ~_have(self._column, tuples, *right)
+                overruled[j, tuples] |= contradicted | (right[0] != lo[tuples]) | (right[1] != hi[tuples])
+        decided = np.flatnonzero(rule >= 0)
+        holds = _have(self._column, decided, lo[decided], hi[decided])
+        state[decided] = np.where(holds, CONSTANT_HOLDS, CONSTANT_BROKEN)
+        by_rule = {j: tableau.rhs for j, (tableau, _, _) in self._matching.items()}
+        return state, broken, Constants(rule, row, overruled, by_rule)
 
 
-def _hash_of(scalar: pa.Scalar) -> tuple[int, int]:
-    column = encode(pa.repeat(scalar, 1))
-    return int(column.lo[0]), int(column.hi[0])
-
-
-def _equals(column: Column, constant: pa.Scalar) -> Mask:
-    """Return where the column has the constant, by hash, so that equality is the kernel's."""
-    lo, hi = _hash_of(constant)
-    equal: Mask = (column.lo == np.uint64(lo)) & (column.hi == np.uint64(hi)) & column.valid
+def _have(column: Column, tuples: NDArray[np.intp], lo: NDArray[np.uint64], hi: NDArray[np.uint64]) -> Mask:
+    """Return whether the cells of some tuples are those with these hashes: equality is the kernel's."""
+    equal: Mask = (column.lo[tuples] == lo) & (column.hi[tuples] == hi) & column.valid[tuples]
     return equal
-
-
-def _matches(cells: Sequence[Column], pattern: Sequence[pa.Scalar | None]) -> Mask:
-    mask = np.ones(cells[0].valid.size, np.bool_)
-    for cell, constant in zip(cells, pattern, strict=True):
-        if constant is not None:
-            mask &= _equals(cell, constant)
-    return mask

@@ -135,11 +135,11 @@ def repaired_column(
     best = repairs.values[:n_repairs, 0]
     by_constant = np.zeros(n_repairs, np.bool_)
     if constants is not None:
-        by_constant = constants.winner[rows] >= 0
+        by_constant = constants.rule[rows] >= 0
     new = decode(values, best[~by_constant], type)
     confidence = np.ones(n_repairs)
     np.divide(repairs.counts[:n_repairs, 0], repairs.total[:n_repairs], out=confidence, where=~by_constant)
-    new, overruled = _with_constants(new, constants, rows, by_constant)
+    new, overruled = _with_constants(new, constants, rows, by_constant, rules)
     candidates = repairs.values[:n_repairs]
     given = candidates != NONE
     counted_values = decode(values, candidates[given], type)
@@ -198,7 +198,7 @@ def decided_column(
     best = (np.cumsum(lengths) - lengths)[~by_constant]
     confidence = np.ones(rows.size)
     confidence[~by_constant] = counts.to_numpy()[best] / total[~by_constant]
-    new, overruled = _with_constants(take(values, best), constants, rows, by_constant)
+    new, overruled = _with_constants(take(values, best), constants, rows, by_constant, rules)
     why = _reasons(
         rule_lists(violated[rows], [active.id for active in rules]),
         _candidates(lengths, values, counts),
@@ -388,8 +388,7 @@ def constant_column(
     at the position.
     """
     n = rows.size
-    winners = pa.concat_arrays([pa.repeat(constants.scalars[constants.winner[row]], 1) for row in rows])
-    overruled = pa.array([constants.overruled(row) for row in rows], pa.list_(pa.string()))
+    winners = constants.values(rows)
     *counts, terms = (pa.array([], field.type) for field in _REASON_FIELDS[1:])
     # as `read_column` makes them: the schema of the audit says later that none is null
     terms = terms.cast(pa.list_(pa.struct([(field.name, field.type) for field in TERM])))
@@ -400,7 +399,7 @@ def constant_column(
         np.ones(n),
         np.zeros(n, np.int64),
         np.ones(n, np.bool_),
-        overruled,
+        _overruled(constants, rows, rules),
     )
     for field in SEARCH_FIELDS:
         why = why.append_column(field, pa.nulls(n, field.type))
@@ -430,7 +429,11 @@ def joined_columns(columns: Sequence[RepairedColumn]) -> RepairedColumn:
 
 
 def _with_constants(
-    counted: pa.Array, constants: Constants | None, rows: NDArray[np.int64], by_constant: NDArray[np.bool_]
+    counted: pa.Array,
+    constants: Constants | None,
+    rows: NDArray[np.int64],
+    by_constant: NDArray[np.bool_],
+    rules: Sequence[ActiveRule],
 ) -> tuple[pa.Array, pa.Array]:
     """Return all new cells, and for each the rules whose constants were overruled.
 
@@ -439,13 +442,14 @@ def _with_constants(
     if constants is None or not by_constant.any():
         empty = pa.array([], pa.string())
         return counted, pa.ListArray.from_arrays(_offsets(np.zeros(rows.size, np.int64)), empty)
-    winners = [constants.scalars[constants.winner[row]] for row in rows[by_constant]]
     places = np.where(by_constant, np.cumsum(by_constant) - 1 + len(counted), np.cumsum(~by_constant) - 1)
-    new = pa.concat_arrays([plain(counted), *(pa.repeat(scalar, 1) for scalar in winners)])
-    overruled = [
-        constants.overruled(row) if constant else [] for row, constant in zip(rows, by_constant, strict=True)
-    ]
-    return take(new, places), pa.array(overruled, pa.list_(pa.string()))
+    new = pa.concat_arrays([plain(counted), constants.values(rows[by_constant])])
+    return take(new, places), _overruled(constants, rows, rules)
+
+
+def _overruled(constants: Constants, rows: NDArray[np.int64], rules: Sequence[ActiveRule]) -> pa.Array:
+    """Return for each row the rules, by kernel column, whose constants lost against a different one."""
+    return plain(rule_lists(constants.overruled[:, rows].T, [active.id for active in rules]))
 
 
 def _offsets(lengths: NDArray[np.int64]) -> pa.Array:

@@ -257,7 +257,7 @@ class BayesCleaner:
         found: FoundConstants = {}
         for name in dict.fromkeys(active.rule.rhs for active in self.active):
             rules = [active for active in self.active if active.rule.rhs == name]
-            if any(active.checked.constant_rows for active in rules):
+            if any(active.checked.has_constants for active in rules):
                 state, broken, constants = find_constants(columns, name, rules, holds)
                 if constants is not None:
                     found[name] = (state, broken, constants)

@@ -175,8 +175,7 @@ def _fixed(name: str, constants: FoundConstants) -> Column | None:
     if name not in constants:
         return None
     found = constants[name][2]
-    scalars = pa.concat_arrays([pa.repeat(scalar, 1) for scalar in found.scalars])
-    return _seeded(encode(scalars.take(pa.array(found.winner, mask=found.winner < 0))), name)
+    return _seeded(encode(found.values(np.arange(found.rule.size))), name)
 
 
 def _seeded(column: Column, name: str) -> Column:

@@ -77,7 +77,7 @@ class ActiveRules:
         return [
             name
             for name, rules in self.by_attribute.items()
-            if any(active.checked.constant_rows for active in rules)
+            if any(active.checked.has_constants for active in rules)
         ]
 
     def columns_read(self, attributes: Collection[str] | None = None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -21,17 +21,26 @@ _SUPPORTED = (
 )
 
 
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Tableau:
+    """The rows of a pattern tableau, in the types of the attributes; null is the wildcard."""
+
+    lhs: tuple[pa.Array, ...]  #: by LHS attribute: the constants of all rows
+    rhs: pa.Array  #: those for the RHS
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedRule:
     """A rule that fits a schema."""
 
     rule: Rule  #: the rule
     condition: Condition | None  #: its condition, if it has one
-    #: LHS patterns of the tableau rows whose RHS is the wildcard (None in a pattern is the wildcard, too);
-    #: None if there is no tableau, and the rule is for every LHS value
-    wildcard_rows: tuple[tuple[pa.Scalar | None, ...], ...] | None
-    #: LHS pattern and RHS constant of the other rows
-    constant_rows: tuple[tuple[tuple[pa.Scalar | None, ...], pa.Scalar], ...]
+    tableau: Tableau | None  #: its pattern tableau, if it has one
+
+    @property
+    def has_constants(self) -> bool:
+        """Whether a row of its tableau has a constant for the RHS."""
+        return self.tableau is not None and self.tableau.rhs.null_count < len(self.tableau.rhs)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -109,32 +118,40 @@ def _check(rule: Rule, schema: pa.Schema) -> CheckedRule:
         except ConditionError as error:
             place = "when" if error.character is None else f"when, character {error.character}"
             raise PlacedError(place, error.problem, error.remedy) from None
-    wildcard_rows: list[tuple[pa.Scalar | None, ...]] = []
-    constant_rows: list[tuple[tuple[pa.Scalar | None, ...], pa.Scalar]] = []
+    return CheckedRule(rule, condition, _check_tableau(rule, types) if rule.tableau else None)
+
+
+def _check_tableau(rule: Rule, types: Sequence[pa.DataType]) -> Tableau:
+    """Return a rule's tableau in the types of its attributes."""
+    names = (*rule.lhs, rule.rhs)
+    columns: list[list[pa.Scalar | None]] = [[] for _ in names]
     for number, row in enumerate(rule.tableau, start=1):
-        *pattern, value = (
-            None if constant == WILDCARD else to_scalar(constant, type, f"tableau row {number}, {name!r}")
-            for constant, type, name in zip(row, types, (*rule.lhs, rule.rhs), strict=True)
-        )
-        if value is None:
-            wildcard_rows.append(tuple(pattern))
-        else:
-            constant_rows.append((tuple(pattern), value))
-    return CheckedRule(rule, condition, tuple(wildcard_rows) if rule.tableau else None, tuple(constant_rows))
+        for column, constant, type, name in zip(columns, row, types, names, strict=True):
+            is_wildcard = constant == WILDCARD
+            column.append(
+                None if is_wildcard else to_scalar(constant, type, f"tableau row {number}, {name!r}")
+            )
+    *lhs, rhs = (pa.array(column, type) for column, type in zip(columns, types, strict=True))
+    return Tableau(tuple(lhs), rhs)
 
 
 def _meaning(checked: CheckedRule) -> object:
     rule = checked.rule
     order = sorted(range(len(rule.lhs)), key=rule.lhs.__getitem__)
-    wildcards = checked.wildcard_rows
     return (
         tuple(rule.lhs[n] for n in order),
         rule.rhs,
         None if checked.condition is None else checked.condition.normal,
         rule.nulls,
-        None if wildcards is None else tuple(tuple(row[n] for n in order) for row in wildcards),
-        tuple((tuple(row[n] for n in order), value) for row, value in checked.constant_rows),
+        None if checked.tableau is None else _rows(checked.tableau, order),
     )
+
+
+def _rows(tableau: Tableau, order: Sequence[int]) -> object:
+    """Return the rows with the wildcard on the right, then the others, LHS attributes in the given order."""
+    rows = list(zip(*(tableau.lhs[n] for n in order), tableau.rhs, strict=True))
+    wildcards = tuple(row for row in rows if not row[-1].is_valid)
+    return wildcards, tuple(row for row in rows if row[-1].is_valid)
 
 
 def _supported_type(place: str, name: str, schema: pa.Schema) -> pa.DataType:

@@ -550,14 +550,18 @@ def test_check_rules_gives_what_the_engine_needs() -> None:
         ],
         SCHEMA,
     )
-    assert (plain.condition, plain.wildcard_rows, plain.constant_rows) == (None, None, ())
+    assert (plain.condition, plain.tableau, plain.has_constants) == (None, None, False)
     assert conditional.condition is not None
     assert conditional.condition.columns == ("country",)
-    three, four = pa.scalar(3, pa.int8()), pa.scalar(4, pa.int8())
-    assert patterned.wildcard_rows == ((pa.scalar("x", pa.large_string()), three), (None, None))
-    assert patterned.constant_rows == (((None, four), pa.scalar("Lyon", pa.string_view())),)
-    [constant_only] = check_rules([Rule("r", "n", "city", tableau=[[1, "x"]])], SCHEMA)
-    assert constant_only.wildcard_rows == ()
+    assert patterned.tableau is not None
+    assert patterned.tableau.lhs == (
+        pa.array(["x", None, None], pa.large_string()),
+        pa.array([3, 4, None], pa.int8()),
+    )
+    assert patterned.tableau.rhs == pa.array([None, "Lyon", None], pa.string_view())
+    assert patterned.has_constants
+    [wildcard_only] = check_rules([Rule("r", "n", "city", tableau=[[1, "_"]])], SCHEMA)
+    assert not wildcard_only.has_constants
 
 
 @pytest.mark.parametrize(
@@ -701,9 +705,10 @@ def test_constants_take_the_type_of_the_attribute(
     schema = pa.schema([("x", type), ("y", pa.int8())])
     [left] = check_rules([Rule("r", "x", "y", tableau=[[constant, "_"]])], schema)
     [right] = check_rules([Rule("r", "y", "x", tableau=[["_", constant]])], schema)
-    assert left.wildcard_rows is not None
-    for scalar in (left.wildcard_rows[0][0], right.constant_rows[0][1]):
-        assert scalar is not None
+    assert left.tableau is not None
+    assert right.tableau is not None
+    for scalar in (left.tableau.lhs[0][0], right.tableau.rhs[0]):
+        assert scalar.is_valid
         assert scalar.type == type
         assert scalar.as_py() == expected
 
