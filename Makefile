@@ -84,6 +84,9 @@ bench-long: $(READY) ## Watch memory and checkpoint over 10 M tuples (about five
 bench-kernel: $(READY) ## Measure the kernel on one core (about two minutes)
 	$(BIN)/python -m sparkbleach.evaluate.bench.kernel
 
+bench-cliffs: $(READY) ## Measure what must not cost more than its bound, on one core (about two minutes)
+	$(BIN)/python -m sparkbleach.evaluate.bench.cliffs
+
 bench-topologies: $(READY) ## Measure lanes and the paper's topology on Spark (about five minutes)
 	$(BIN)/python -m sparkbleach.evaluate.bench.topologies
 
@@ -91,4 +94,4 @@ clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) $(VENV)-pyspark-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build site
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test-fast test test-nightly test-kills test-pyspark lint format docs demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-topologies clean
+.PHONY: help setup test-fast test test-nightly test-kills test-pyspark lint format docs demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-topologies bench-cliffs clean
