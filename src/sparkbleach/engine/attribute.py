@@ -56,9 +56,10 @@ class AttributeCleaner:
         self._set_thresholds()
 
     def _set_thresholds(self) -> None:
-        self.state.accept_after = np.array(
-            [active.rule.accept_after_or(self._accept_after) or 0 for active in self.rules], np.int64
-        )
+        self.state.accept_after = np.array([self._threshold(active) for active in self.rules], np.int64)
+
+    def _threshold(self, active: ActiveRule) -> int:
+        return active.rule.accept_after_or(self._accept_after) or 0
 
     def __iter__(self) -> Iterator[ActiveRule]:
         return iter(self.rules)
@@ -67,7 +68,7 @@ class AttributeCleaner:
         """Add a rule, with no groups."""
         self.rules.append(active)
         self.state = self.state.with_column()
-        self._set_thresholds()
+        self.state.accept_after[-1] = self._threshold(active)
 
     def delete(self, id: str) -> bool:
         """Remove a rule and all its groups; return whether there are others. If not, nothing is left."""
