@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
+from yaml.composer import Composer
+from yaml.constructor import SafeConstructor
 
 from ..config import FILE_OPTIONS, OptionValues, check_option, read_option
 from ..errors import ConfigError, RuleError
@@ -114,10 +118,61 @@ def _read_text(path: str | os.PathLike[str]) -> str:
         raise RuleError(f"{os.fspath(path)}:{line}: it is not valid UTF-8; save it as UTF-8") from error
 
 
+class _AliasError(Exception):
+    """A file has an alias: a few of them that name each other would stand for billions of values."""
+
+    def __init__(self, line: int, name: str) -> None:
+        super().__init__(line, name)
+        self.line = line
+        self.name = name
+
+
+_FASTEST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C, where PyYAML has it
+
+
+class _Composer(Composer):
+    """Makes nodes of what a parser finds, and refuses aliases.
+
+    The composer in C would overflow the stack where values are nested deeply.
+    """
+
+    def compose_node(self: Any, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            raise _AliasError(event.start_mark.line + 1, event.anchor)
+        return Composer.compose_node(self, parent, index)
+
+
+class _Loader(_Composer, _FASTEST_LOADER):  # type: ignore[misc]
+    """Reads YAML as far as its nodes."""
+
+    def __init__(self, text: str) -> None:
+        _Composer.__init__(self)
+        _FASTEST_LOADER.__init__(self, text)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from looking at all nodes again and again while new ones are made."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
 def _composed(path: str | os.PathLike[str]) -> yaml.Node:
     text = _read_text(path)
     try:
-        root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+        with _collector_paused():
+            root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
+    except _AliasError as alias:
+        raise RuleError(
+            f"{os.fspath(path)}:{alias.line}: *{alias.name} is an alias, which is not read; "
+            f"write out what &{alias.name} stands for"
+        ) from None
     except yaml.MarkedYAMLError as error:
         line = 1 if error.problem_mark is None else error.problem_mark.line + 1
         remedy = "check brackets, quotes and indentation"
@@ -125,7 +180,7 @@ def _composed(path: str | os.PathLike[str]) -> yaml.Node:
             f"{os.fspath(path)}:{line}: it is not valid YAML: {error.problem}; {remedy}"
         ) from error
     except yaml.reader.ReaderError as error:
-        line = text[: error.position].count("\n") + 1
+        line = text.encode()[: error.position].count(b"\n") + 1
         raise RuleError(
             f"{os.fspath(path)}:{line}: it holds a control character ({error.character:#x}); remove it"
         ) from error
@@ -221,37 +276,34 @@ def _key(key: yaml.Node, seen: dict[str, Any], known: Sequence[str]) -> str:
 
 def _constructed(name: str, node: yaml.Node) -> Any:
     """Return a key's value as plain Python values."""
-    for scalar in _scalars(node, set()):
+    for scalar in _scalars(node):
         if scalar.tag == _INT_TAG and _AMBIGUOUS_NUMBER.fullmatch(scalar.value):
             problem = f"YAML reads {scalar.value} as octal or base 60"
             raise _NodeError(
                 scalar, PlacedError(name, problem, "put it in quotes, or drop the leading zeros")
             )
-    loader = yaml.SafeLoader("")
     try:
-        value = loader.construct_object(node, deep=True)
+        value = SafeConstructor().construct_object(node, deep=True)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         problem = getattr(error, "problem", None) or str(error)
         raise _NodeError(
             node, PlacedError(name, f"YAML cannot read the value: {problem}", "write it plainly")
         ) from None
-    finally:
-        loader.dispose()
     if value is None and name != "tableau":
         raise _NodeError(node, PlacedError(name, "it has no value", "write one, or leave the key out"))
     return value
 
 
-def _scalars(node: yaml.Node, seen: set[int]) -> list[yaml.ScalarNode]:
-    if isinstance(node, yaml.ScalarNode):
-        return [node]
-    if id(node) in seen:  # an alias, perhaps to a node around it
-        return []
-    seen.add(id(node))
-    children = node.value
-    if isinstance(node, yaml.MappingNode):
-        children = [child for pair in node.value for child in pair]
-    return [scalar for child in children for scalar in _scalars(child, seen)]
+def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, yaml.ScalarNode):
+            yield node
+        elif isinstance(node, yaml.MappingNode):
+            pending.extend(child for pair in reversed(node.value) for child in reversed(pair))
+        else:
+            pending.extend(reversed(node.value))
 
 
 def _line(node: yaml.Node) -> int:

@@ -298,13 +298,13 @@ def test_rule_files_of_the_literature_load(tmp_path: Path, content: str, count: 
 
 
 def test_load_rules_reads_every_form(tmp_path: Path) -> None:
-    """An item is a mapping or a text; a byte order mark, comments, block texts and aliases are fine."""
+    """An item is a mapping or a text; a byte order mark, comments and block texts are fine."""
     content = """\
 rules:
   - zipcode -> city
   - "named: zipcode -> city WHERE country = 'FR'"
   - id: full
-    lhs: &key [zipcode, street]
+    lhs: [zipcode, street]
     rhs: city
     when: |
       country = 'FR'   -- only there
@@ -314,7 +314,7 @@ rules:
       - ["75001", _, Paris]
       - [_, 2024-05-01, 3]
       - [_, 1.5, {$decimal: "1.50"}]
-  - {id: alias, lhs: *key, rhs: n, certain: true, accept_after: never}
+  - {id: flow, lhs: [zipcode, street], rhs: n, certain: true, accept_after: never}
   - {id: single, lhs: zipcode, rhs: n, tableau: }
 """
     when = "country = 'FR'   -- only there\nAND n > 1"
@@ -329,11 +329,21 @@ rules:
         Rule("zipcode -> city", "zipcode", "city"),
         Rule("named", "zipcode", "city", "country = 'FR'"),
         Rule("full", ["zipcode", "street"], "city", when, "fill", tableau),
-        Rule("alias", ["zipcode", "street"], "n", certain=True, accept_after="never"),
+        Rule("flow", ["zipcode", "street"], "n", certain=True, accept_after="never"),
         Rule("single", "zipcode", "n"),
     )
     assert [rule.origin for rule in loaded] == [f"{path}:{line}" for line in (2, 3, 4, 15, 16)]
     assert load_rules(written(tmp_path, "rules: []")) == ()
+
+
+def test_a_file_whose_aliases_multiply_is_refused_at_once(tmp_path: Path) -> None:
+    """Aliases that stand for billions of values are refused where the first one is; none is expanded."""
+    levels = "".join(f"  - &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    path = written(tmp_path, f"rules:\n  - &l0 [x, x]\n{levels}")
+    for load in (load_rules, load_options):
+        with pytest.raises(RuleError) as caught:
+            load(path)
+        refused(caught.value, f"{path}:3: ", "*l0 is an alias", "; ", "write out what &l0 stands for")
 
 
 def test_load_options_reads_what_a_file_gives(tmp_path: Path) -> None:
@@ -416,7 +426,8 @@ GOOD = "rules:\n  - {id: good, lhs: [a], rhs: b}\n"
         ("rules: [\n  a -> b\n", 3, "not valid YAML", "check brackets"),
         ("rules:\n  - a: b: c\n", 2, "not valid YAML", "check brackets"),
         ("rules: []\n---\nrules: []\n", 2, "not valid YAML", "check brackets"),
-        ("rules: *nowhere\n", 1, "not valid YAML", "check brackets"),
+        ("rules: *nowhere\n", 1, "*nowhere is an alias", "write out"),
+        ("rules: []\n# éééé\n\x07\n\n\n\n\n", 3, "control character", "remove"),
         (b"rules:\n  - caf\xe9 -> b\n", 2, "not valid UTF-8", "save it as UTF-8"),
         ("rules:\n  - a -> b\x07\n", 2, "control character", "remove it"),
         ("[" * 5000, 1, "nested too deeply", "plain lists"),
@@ -515,7 +526,13 @@ GOOD = "rules:\n  - {id: good, lhs: [a], rhs: b}\n"
             "rule 'r', lhs: YAML cannot",
             "write",
         ),
-        (GOOD + "  - id: r\n    lhs: a\n    rhs: b\n    tableau: &x [*x]\n", 6, "rule 'r', tableau", "write"),
+        (
+            GOOD + "  - id: r\n    lhs: a\n    rhs: b\n    tableau: &x [*x]\n",
+            6,
+            "*x is an alias",
+            "write out",
+        ),
+        ("rules:\n  - " + "[" * 100_000, 1, "nested too deeply", "plain lists"),
     ],
 )
 def test_load_rules_refuses(
