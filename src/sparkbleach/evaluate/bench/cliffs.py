@@ -12,6 +12,8 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,8 @@ from numpy.typing import NDArray
 
 from ...config import Window
 from ...engine.engine import Engine
+from ...rules.file import load_rules
+from ...rules.rule import Rule
 from .workbench import show
 
 BATCH_TUPLES = 10_000
@@ -91,6 +95,35 @@ def rules_on_one_attribute(n_rules: int, repair: str = "class") -> float:
     return clean(engine(), batches(20), n_last=10)
 
 
+def constants(repair: str) -> float:
+    """Measure a tableau of 100,000 rows with a constant on the right; half of them have a wildcard."""
+    random = np.random.default_rng(4)
+    n_rows = 100_000
+    tableau = [[n, n % 7 if n % 2 else "_", n] for n in range(n_rows)]
+    rule = Rule("r", ["a", "b"], "c", tableau=tableau)
+
+    def batches(n: int) -> Iterator[pa.RecordBatch]:
+        for _ in range(n):
+            keys = random.integers(n_rows, size=BATCH_TUPLES)
+            is_wrong = random.random(BATCH_TUPLES) < 0.1
+            yield record_batch(a=keys, b=keys % 7, c=keys + is_wrong)
+
+    engine = Engine(integers("a", "b", "c"), [rule], repair=repair)
+    clean(engine, batches(2))
+    return clean(engine, batches(10))
+
+
+def load_file() -> float:
+    """Measure how long it takes to load a file of 20,000 rules."""
+    with TemporaryDirectory(prefix="sparkbleach-bench-") as directory:
+        path = Path(directory) / "rules.yml"
+        rules = (f"  - {{id: r{n}, lhs: [a{n}, b], rhs: c, when: n > {n}}}\n" for n in range(20_000))
+        path.write_text("rules:\n" + "".join(rules))
+        began = time.process_time()
+        load_rules(path)
+        return time.process_time() - began
+
+
 CLIFFS = [
     Cliff("vote, 20 x 20 hubs, 100,000 values", lambda: hubs("vote"), 5.0),
     Cliff("class, the same", lambda: hubs("class"), 5.0),
@@ -99,6 +132,9 @@ CLIFFS = [
     Cliff("window 10, slide 1, bayes", lambda: slides(2, "bayes"), 20.0),
     Cliff("64 rules on one attribute", lambda: rules_on_one_attribute(64), 20.0),
     Cliff("1 rule on one attribute", lambda: rules_on_one_attribute(1), 20.0),
+    Cliff("class, tableau of 100,000 rows", lambda: constants("class"), 1.0),
+    Cliff("bayes, tableau of 100,000 rows", lambda: constants("bayes"), 1.0),
+    Cliff("load a file of 20,000 rules", load_file, 2.0, "s"),
 ]
 
 
