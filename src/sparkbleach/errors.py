@@ -20,7 +20,7 @@ class ConfigError(SparkbleachError):
 
 
 class LimitError(SparkbleachError):
-    """The state of an engine has outgrown what it can hold."""
+    """The state of an engine has outgrown what it can hold, or a condition needs more than it may use."""
 
 
 class SnapshotError(SparkbleachError):

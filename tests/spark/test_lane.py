@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import json
+import re
 import warnings
 from contextlib import suppress
 from dataclasses import replace
@@ -12,11 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbleach import Rule
+from sparkbleach import Rule, RuleUpdate
 from sparkbleach.control.outcome import Outcome
+from sparkbleach.rules import condition_process
+from sparkbleach.rules.condition_evaluator import ConditionEvaluator, ConditionLimitError, Mask
+from sparkbleach.rules.condition_process import ConditionLimits
 from sparkbleach.spark import replica as replica_module
+from sparkbleach.spark.ingress import ingress
 from sparkbleach.spark.lane import MicroBatch, _own_outcomes
 from sparkbleach.spark.report import read_reports
+from sparkbleach.spark.rows import IngressRow, rows_from_batch
 from tests.naive.reference import NaiveRule
 from tests.support.cases import SPARK_TYPES, Case, cases
 from tests.support.lane_stream import LaneStream
@@ -124,3 +132,103 @@ def test_accepted_changes_are_reported(live: bool) -> None:
     replica_module._cached.clear()
     outcomes, report = send([2] * 10, 60)
     assert (outcomes, report["n_accepted"], report["updates"]) == ([], 0, [])
+
+
+#: harmless where d is 0
+POISON = Rule("poison", "a", "b", when="length(repeat('x', d * 90000000)) >= 0")
+TIGHT = ConditionLimits(memory_bytes=64 << 20)
+
+
+def poisoned_stream(live: bool, n_lanes: int = 1, repair: str = "bayes") -> LaneStream:
+    """Return a stream with a rule whose condition needs too much when d is not 0."""
+    types = dict.fromkeys("abcde", pa.int64())
+    rules = [(rule, NaiveRule(rule.id, rule.lhs, rule.rhs)) for rule in (POISON, Rule("c", "a", "c"))]
+    stream = LaneStream(Case(types, rules, None, "bleach", repair, []), 0, False, live, n_lanes)
+    stream.plan = replace(stream.plan, limits=replace(stream.plan.limits, conditions=TIGHT))
+    return stream
+
+
+def send_poisoned(stream: LaneStream, d: int, lane: int = 0) -> tuple[list[Outcome], dict[str, Any]]:
+    """Send a lane eight tuples, in order, of which the last four have this d."""
+    rows = [{"n": n, "a": 1, "b": n % 3, "c": n % 3, "d": d if n > 3 else 0, "e": 1} for n in range(8)]
+    batch = pa.RecordBatch.from_pylist(rows, stream.plan.schema)
+    cells = [
+        row.cells.to_pybytes()
+        for n in range(8)
+        for blob in ingress(stream.plan)([batch.slice(n, 1)])
+        for row in rows_from_batch(IngressRow, blob)
+        if row.lane == stream.plan.keys[lane]
+    ]
+    with MicroBatch(stream.plan, stream.stores[lane].state, lane, cells) as micro_batch:
+        list(micro_batch.decide())
+        committed = micro_batch.commit()
+    return committed.outcomes, json.loads(committed.report)
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_rule_is_withdrawn_once(live: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule whose condition needs too much is withdrawn, with an outcome and a line in the report.
+
+    A lane that is rebuilt deletes it at the same position, and does not evaluate the tuples again that it
+    was withdrawn for. A restart with the same rules leaves it out; the rule comes back by an update.
+    """
+    stream = poisoned_stream(live)
+    stream.plan = replace(stream.plan, limits=replace(stream.plan.limits, snapshot_bytes=1 << 40))
+    send_poisoned(stream, 0)
+    outcomes, report = send_poisoned(stream, 9)
+    line = (
+        "withdrawn: rule 'poison', from position 12 on; its condition needs more than 64 MB of memory on 1 "
+        "tuple; add it again when it needs less"
+    )
+    assert report["updates"] == [line]
+    assert report["rules"] == ["c"]
+    found = [(one.kind, one.position, one.version, str(one)) for one in outcomes]
+    assert found == ([("withdrawn", 12, 2, line)] if live else [])
+    assert all([rule["id"] for rule in one.rules] == ["c"] for one in outcomes)
+
+    send_poisoned(stream, 9)
+    engine = next(iter(replica_module._cached.values())).replica.engine
+    replica_module._cached.clear()
+    seen: list[int] = []
+    evaluate = ConditionEvaluator.evaluate
+
+    def watch(self: ConditionEvaluator, batch: pa.RecordBatch, limits: ConditionLimits) -> list[Mask]:
+        seen.extend(batch.column("d").to_pylist() if "d" in batch.schema.names else [])
+        return evaluate(self, batch, limits)
+
+    monkeypatch.setattr(ConditionEvaluator, "evaluate", watch)
+    outcomes, report = send_poisoned(stream, 9)
+    assert seen == [0] * 12
+    assert (outcomes, report["updates"], report["rules"], report["version"]) == ([], [], ["c"], 2)
+    stream.plan = replace(stream.plan, updates=(RuleUpdate(32, rule=POISON),))
+    assert send_poisoned(stream, 0)[1]["rules"] == ["c", "poison"]
+    assert engine.rules == stream.plan.rules[1:]
+
+
+def test_a_replay_that_differs_is_an_error() -> None:
+    """A condition that breaks even wider limits in a replay is an error: nothing is decided anew."""
+    stream = poisoned_stream(live=False)
+    wide = replace(stream.plan.limits, conditions=ConditionLimits(), snapshot_bytes=1 << 40)
+    stream.plan, tight = replace(stream.plan, limits=wide), stream.plan
+    send_poisoned(stream, 1)
+    replica_module._cached.clear()
+    condition_process._end()  # the process still has the memory that it was given
+    few = ConditionLimits(memory_bytes=16 << 20, memory_bytes_per_byte=0)
+    stream.plan = replace(tight, limits=replace(wide, conditions=few))
+    with pytest.raises(ConditionLimitError, match=r"rule 'poison', when: .*; it did not when these"):
+        send_poisoned(stream, 0)
+
+
+def test_several_lanes_say_how_to_withdraw_a_rule() -> None:
+    """Lanes cannot withdraw a rule by themselves: the error has the update that lets the stream go on."""
+    stream = poisoned_stream(live=False, n_lanes=2, repair="class")
+    lane = stream.plan.placement.lanes_of("b")[0]
+    send_poisoned(stream, 0, lane)
+    with pytest.raises(ConditionLimitError, match=r"rule 'poison'.*rule_updates=(\[\{.*\}\])") as caught:
+        send_poisoned(stream, 9, lane)
+    found = re.search(r"rule_updates=(\[\{.*\}\])", str(caught.value))
+    assert found is not None
+    updates = [RuleUpdate.from_dict(one) for one in ast.literal_eval(found[1])]
+    assert updates == [RuleUpdate(12, delete="poison")]
+    stream.plan = replace(stream.plan, updates=tuple(updates))
+    assert send_poisoned(stream, 9, lane)[1]["rules"] == ["c"]

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from ..config import Options
-from ..errors import ConfigError
+from ..errors import ConfigError, RuleError
 from ..kafka.topic import is_topic
+from ..rules.check import check_rules
 from ..rules.file import load_options, load_rules
+from ..rules.trial import try_conditions
 from . import options
 from .failure import reported_errors
 from .groups import grouped
@@ -115,11 +117,15 @@ def _check_schema(
     id: str | None,
 ) -> None:
     from ..spark.clean import clean
+    from ..spark.compat import arrow_schema
     from ..spark.files.schema import parse_schema
 
     parsed = parse_schema(schema)
     empty = session.createDataFrame([], parsed)
     clean(empty, rules, id=id or parsed.names[0], rule_updates=updates, **how)
+    arrow = arrow_schema(parsed)
+    for rule in [*rules, *(update.rule for update in updates if update.rule is not None)]:
+        try_conditions(check_rules([rule], arrow), arrow)
     typer.echo(f"{count(len(rules), 'rule')}: no errors with this schema")
     for rule in rules:
         typer.echo(f"  {rule}")
@@ -166,6 +172,9 @@ def _echo_trial(cleaned: DataFrame, observation: Observation, shadow: set[str]) 
         typer.echo("reasons for the quarantine:")
     for row in reasons:
         typer.echo(f"  {row['count']:,} x {row[QUARANTINE]}")
+    withdrawn = [line for line in (report or {}).get("updates", ()) if line.startswith("withdrawn: ")]
+    if withdrawn:
+        raise RuleError("; ".join(withdrawn))
 
 
 def _examples(cleaned: DataFrame, n_repairs: int, shadow: set[str]) -> list[str]:

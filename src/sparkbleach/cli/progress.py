@@ -39,7 +39,7 @@ class Progress:
         self.tuples = 0  #: rows read in this run
         self.batches = 0  #: micro-batches that had rows
         self.report: dict[str, Any] = {}  #: the last report of the lane
-        self.updates: list[str] = []  #: rule updates and accepted changes of this run, as text
+        self.updates: list[str] = []  #: rule updates, withdrawn rules and accepted changes, as text
         self._begun = time.monotonic()
         self._seconds = 0.0
         self._batch_seconds = 0.0
@@ -219,8 +219,8 @@ def _show_lines(query: StreamingQuery, progress: Progress, stop: threading.Event
 
 
 def _update_line(text: str) -> str:
-    """Return what is shown of a rule update, or of an accepted change."""
-    return text if text.startswith("accepted: ") else f"rule update {text}"
+    """Return what is shown of a rule update, a withdrawn rule or an accepted change."""
+    return text if text.startswith(("accepted: ", "withdrawn: ")) else f"rule update {text}"
 
 
 def _until_end(query: StreamingQuery, stop: threading.Event) -> Iterator[None]:

@@ -12,6 +12,7 @@ from ..errors import RuleError, RuleWarning
 from ..rules.active import ActiveRules
 from ..rules.check import warn_of_twins
 from ..rules.rule import Rule, RuleLike, as_rule
+from ..rules.trial import try_conditions
 from ..rules.update import RuleUpdate, check_readable
 from ..schema_text import schema_from_text
 from .outcome import Outcome
@@ -32,14 +33,15 @@ class Change:
     """An entry of the history.
 
     Attributes:
-        state: `published` (the stream has not read the update yet), `applied`, `refused`, or `started`.
+        state: `published` (the stream has not read the update yet), `applied`, `refused`, `started`,
+            `withdrawn` or `accepted`.
         what: The update in words.
         by: Who published the update.
         published: When it was published.
         number: The number of its control record.
         position: The position from which on the update is active, or at which the stream refused it.
         version: The version of the rule set afterwards.
-        reason: Why the update was refused.
+        reason: Why the update was refused, or the rule withdrawn.
     """
 
     state: str
@@ -55,7 +57,8 @@ class Change:
 class RuleController:
     """Adds, deletes and promotes rules of a stream that was started with `clean(…, control=…)`.
 
-    An update is checked before it is published, and again when the stream applies it.
+    An update is checked before it is published, and again when the stream applies it. The condition of a rule
+    is tried on made-up tuples, too.
 
     Args:
         target: The stream's rule log, or its target, as `open_log` takes it.
@@ -115,8 +118,9 @@ class RuleController:
             last = self._rule_outcomes()[-1]
             for update in updates:
                 check_readable(update, active.schema, last.columns, last.id)
-                active.apply(update)
+                changed = active.apply(update)
                 if update.rule is not None:
+                    try_conditions([changed.checked], active.schema)
                     warn_of_twins((one.checked for one in active), {update.id}, stacklevel=4)
         return [self.log.publish(update, self.by) for update in updates]
 
@@ -172,6 +176,8 @@ class RuleController:
 def _as_change(outcome: Outcome) -> Change:
     if outcome.kind == "started":
         what = f"started with {', '.join(str(rule['id']) for rule in outcome.rules) or 'no rules'}"
+    elif outcome.kind == "withdrawn" and outcome.update:
+        what = str(outcome.update["id"])
     elif outcome.kind == "accepted":
         what = str(outcome).removeprefix("accepted: ")
     else:
@@ -184,5 +190,5 @@ def _as_change(outcome: Outcome) -> Change:
         number=outcome.number,
         position=outcome.position,
         version=outcome.version,
-        reason=outcome.reason,
+        reason=f"its condition {outcome.reason}" if outcome.kind == "withdrawn" else outcome.reason,
     )

@@ -1,4 +1,4 @@
-"""Outcomes: what a rule update became, and which changes were accepted (in spark/rule_updates.py)."""
+"""Outcomes: what became of rule updates, withdrawn rules, accepted changes (in spark/rule_updates.py)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ..rules.update import RuleUpdate
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a rule update became, with which rules a stream has started, or a change that a rule has accepted.
+    """What a rule update became, with which rules a stream began, or a rule withdrawn, or a change accepted.
 
     Attributes:
         index: Its place among the outcomes of its micro-batch.
         kind: `applied`, `refused`, or `started`: a stream begins, or goes on with other rules or columns. Or
-            `accepted`: a cell group has another truth; then there are no rules, schema and columns.
+            `withdrawn`: the condition of a rule needs more than it may use, so the stream has deleted the
+            rule. Or `accepted`: a cell group has another truth; then there are no rules, schema and columns.
         position: The position of the next tuple of the stream; of an accepted change: of its tuple.
         version: The version of the rule set afterwards.
         rules: All rules that are active afterwards, as dictionaries.
@@ -26,11 +27,11 @@ class Outcome:
         id: The id column, which no rule may change.
         number: The number of the control record; None for rules that came another way.
         update: The update, as a dictionary; None if the record could not be read, or for `started`.
-        reason: Why it was refused.
+        reason: Why it was refused, or what the condition of a withdrawn rule does.
         by: Who published it.
         published: When it was published.
         accepted: The accepted change, as a dictionary.
-        text: The accepted change in words.
+        text: The withdrawn rule, or the accepted change, in words.
     """
 
     index: int
@@ -74,8 +75,8 @@ class Outcome:
         return json.dumps(asdict(self))
 
     def __str__(self) -> str:
-        if self.kind == "accepted":
-            return self.text or "accepted"
+        if self.kind in ("accepted", "withdrawn"):
+            return self.text or self.kind
         if self.kind == "started":
             n_rules = f"{len(self.rules)} {'rule' if len(self.rules) == 1 else 'rules'}"
             return f"started with {n_rules} at position {self.position:,}, version {self.version}"

@@ -15,6 +15,7 @@ from ..kernel.table import Records
 from ..kernel.values import Column
 from ..rules.active import ActiveRule, ActiveRules, Mask
 from ..rules.check import Tableau
+from ..rules.condition_process import DEFAULT_CONDITION_LIMITS, ConditionLimits
 from .encode import encode, plain_columns, take
 from .placement import Share
 from .tableau import index_of
@@ -64,21 +65,27 @@ class BatchColumns:
 
 
 def evaluate_conditions(
-    rules: ActiveRules, batch: pa.RecordBatch, attributes: Collection[str] | None = None
+    rules: ActiveRules,
+    batch: pa.RecordBatch,
+    attributes: Collection[str] | None = None,
+    limits: ConditionLimits = DEFAULT_CONDITION_LIMITS,
 ) -> dict[str, Mask]:
     """Return by rule id where its condition holds, for the rules on attributes (None: all) that have one.
 
-    The columns of the batch may have dictionaries.
+    The columns of the batch may have dictionaries. ConditionLimitError if some need more than the limits.
     """
     conditions = rules.conditions(attributes)
-    return conditions.evaluate(plain_columns(batch.select(conditions.columns)))
+    return conditions.evaluate(plain_columns(batch.select(conditions.columns)), limits)
 
 
 def apply_active_rules(
-    rules: ActiveRules, batch: pa.RecordBatch, attributes: Collection[str] | None = None
+    rules: ActiveRules,
+    batch: pa.RecordBatch,
+    attributes: Collection[str] | None = None,
+    limits: ConditionLimits = DEFAULT_CONDITION_LIMITS,
 ) -> dict[str, AppliedRules]:
     """Find the groups of all cells of a batch by RHS attribute, of those given or all, in schema order."""
-    holds = evaluate_conditions(rules, batch, attributes)
+    holds = evaluate_conditions(rules, batch, attributes, limits)
     columns = BatchColumns(batch)
     return {
         name: AppliedRules(active, *apply_rules(columns, name, active, holds))

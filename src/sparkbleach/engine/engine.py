@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -12,12 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..config import Options, OptionValues, check_count, lane_options
-from ..errors import SchemaError
+from ..errors import RuleWarning, SchemaError
 from ..kernel.attribute import Attribute
 from ..kernel.bayes.state import BayesState
 from ..kernel.saved import copied
-from ..rules.active import ActiveRules
+from ..rules.active import ActiveRules, Mask
 from ..rules.check import warn_of_twins
+from ..rules.condition_evaluator import ConditionLimitError
+from ..rules.condition_process import DEFAULT_CONDITION_LIMITS, ConditionLimits
 from ..rules.rule import Rule, RuleLike, as_rule
 from ..rules.update import RuleUpdate
 from .acceptance import KEPT_MAX, Acceptance, AcceptedColumn
@@ -30,12 +34,17 @@ from .panes import PaneClock, check_time_column
 from .placement import Placement, Share
 from .snapshot import Snapshot, from_parts, pack, to_parts, unpack
 from .threads import Threads
+from .withdrawal import Withdrawal
+
+#: tuples that are processed again have wider limits by this factor: what held them before must hold them now
+_REPLAY_FACTOR = 4
 
 
 class Engine:
     """Clean a stream by rules, tuple by tuple, from what was seen earlier.
 
-    Two rules that say the same thing under different ids give a RuleWarning.
+    Two rules that say the same thing under different ids give a RuleWarning. So does a rule that `process`
+    withdraws: from the tuples on for which its condition needs more than `condition_limits`, it is deleted.
 
     Args:
         schema: The schema of the stream.
@@ -46,6 +55,7 @@ class Engine:
             results do not depend on it.
         share: What this engine has to clean if it is one of several lanes; all if not given. It knows all
             rules, but sees the columns of its own attributes only.
+        condition_limits: How much time and memory conditions may use.
 
     Keyword Args:
         window: The window that bounds the state; None keeps everything.
@@ -80,11 +90,13 @@ class Engine:
         id: str | None = None,
         threads: int = 1,
         share: Share | None = None,
+        condition_limits: ConditionLimits = DEFAULT_CONDITION_LIMITS,
         **options: Unpack[OptionValues],
     ) -> None:
         active = check_stream(schema, rules, id)
         chosen = lane_options(options, 1 if share is None else len(share.placement.lanes))
         self._set_options(active, chosen, threads, share)
+        self.condition_limits = condition_limits
         self._begin()
         warn_of_twins(one.checked for one in active)
 
@@ -116,6 +128,10 @@ class Engine:
         self._cleaners = AttributeCleaners(options)
         self._bayes: BayesCleaners | None = None
         self._accepted: deque[Acceptance] = deque(maxlen=KEPT_MAX)
+        #: how much time and memory conditions may use
+        self.condition_limits = DEFAULT_CONDITION_LIMITS
+        self._withdrawn: list[Withdrawal] = []
+        self._replays = False
         #: by id of an active rule: how many repairs it is answerable for
         self._repairs: dict[str, int] = {}
 
@@ -202,7 +218,10 @@ class Engine:
             SchemaError: If the batch has another schema; the engine is as it was.
         """
         check_same_schema(batch, self.schema, self.position)
+        n_withdrawn = len(self._withdrawn)
         (repaired,) = self._decide([batch])
+        for one in self._withdrawn[n_withdrawn:]:
+            warnings.warn(str(one), RuleWarning, stacklevel=2)
         ids = None if self.id is None else batch.column(self.id)
         _, audit = audit_batch(repaired, batch, ids, self.audit_schema)
         return replace_cells(batch, repaired), audit
@@ -241,6 +260,27 @@ class Engine:
         accepted = list(self._accepted)
         self._accepted.clear()
         return accepted
+
+    def take_withdrawn(self) -> list[Withdrawal]:
+        """Return the rules that were withdrawn since the last call, in stream order."""
+        withdrawn, self._withdrawn = self._withdrawn, []
+        return withdrawn
+
+    @contextmanager
+    def replaying(self) -> Iterator[None]:
+        """Process tuples again that this or another engine has processed: no rule is withdrawn.
+
+        Whoever replays deletes rules where they were withdrawn. A condition that needs far more than it did
+        is an error.
+        """
+        limits = self.condition_limits
+        self.condition_limits = limits.times(_REPLAY_FACTOR)
+        self._replays = True
+        try:
+            yield
+        finally:
+            self.condition_limits = limits
+            self._replays = False
 
     def add_rule(self, rule: RuleLike) -> None:
         """Add a rule: it is active from the next tuple on, and begins with no groups.
@@ -423,10 +463,9 @@ class Engine:
     def _decide(self, batches: Sequence[pa.RecordBatch]) -> list[list[RepairedColumn]]:
         if self._bayes is not None:
             return self._read(self._bayes, batches)
+        holds = self._evaluate(batches, self._own_attributes())
         # Those with many rules take longest: first, so that no thread waits for them at the end.
         cleaners = sorted(self._own_cleaners(), key=lambda cleaner: -len(cleaner.rules))
-        own = self._own_attributes()
-        holds = [evaluate_conditions(self._rules, batch, own) for batch in batches]
         columns = [BatchColumns(batch) for batch in batches]
         if self._threads.n > 1:  # before two threads ask for the same one
             read = dict.fromkeys(
@@ -466,7 +505,7 @@ class Engine:
 
     def _read(self, cleaners: BayesCleaners, batches: Sequence[pa.RecordBatch]) -> list[list[RepairedColumn]]:
         """Decide on batches by the most probable reading of each tuple."""
-        holds = [evaluate_conditions(self._rules, batch) for batch in batches]
+        holds = self._evaluate(batches)
         columns = [BatchColumns(batch) for batch in batches]
         panes, clock = self._panes(batches)
         # Nothing that can fail on a bad batch comes after this line.
@@ -482,6 +521,33 @@ class Engine:
             self.position += batch.num_rows
             repaired.append(in_schema_order(decided.repaired, self.schema.names))
         return repaired
+
+    def _evaluate(
+        self, batches: Sequence[pa.RecordBatch], attributes: Collection[str] | None = None
+    ) -> list[dict[str, Mask]]:
+        """Return where conditions hold in each batch; rules whose condition needs too much are withdrawn.
+
+        They are deleted before the first of the tuples, so that an update can take their place in a replay.
+        """
+        while True:
+            try:
+                return [
+                    evaluate_conditions(self._rules, batch, attributes, self.condition_limits)
+                    for batch in batches
+                ]
+            except ConditionLimitError as error:
+                if self._replays:
+                    remedy = "it did not when these tuples came; start the query again, with more memory"
+                    raise ConditionLimitError(error.broken, remedy) from None
+                if self.share is not None:
+                    raise error.before(self.position) from None
+                self._withdraw(error.broken)
+
+    def _withdraw(self, broken: dict[str, str]) -> None:
+        for id, reason in broken.items():
+            withdrawal = Withdrawal(id, self.position, reason)
+            self.change_rules(withdrawal.update)
+            self._withdrawn.append(withdrawal)
 
     def _panes(self, batches: Sequence[pa.RecordBatch]) -> tuple[list[NDArray[np.int64]], PaneClock | None]:
         """Return the pane of each tuple, and what time it is after them."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..errors import RuleError, SchemaError
 from .check import CheckedRule, check_not_id, check_rules, columns_read
 from .condition_evaluator import ConditionEvaluator
+from .condition_process import DEFAULT_CONDITION_LIMITS, ConditionLimits
 from .rule import Rule
 from .update import RuleUpdate
 
@@ -213,11 +214,14 @@ class RuleConditions:
         #: the columns that they read, in the order of the schema
         self.columns = [name for name in schema.names if name in read]
         fields = pa.schema([schema.field(name) for name in self.columns])
-        self._conditions = ConditionEvaluator(fields, list(found.values()))
+        self._conditions = ConditionEvaluator(fields, list(found.values()), self._ids)
 
-    def evaluate(self, batch: pa.RecordBatch) -> dict[str, Mask]:
+    def evaluate(
+        self, batch: pa.RecordBatch, limits: ConditionLimits = DEFAULT_CONDITION_LIMITS
+    ) -> dict[str, Mask]:
         """Return where conditions hold, by id of the rules that have one.
 
-        The batch has exactly `columns`, without dictionaries.
+        The batch has exactly `columns`, without dictionaries. ConditionLimitError if some need more than the
+        limits.
         """
-        return dict(zip(self._ids, self._conditions.evaluate(batch), strict=True))
+        return dict(zip(self._ids, self._conditions.evaluate(batch, limits), strict=True))

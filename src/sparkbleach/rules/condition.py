@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 
+from .condition_process import DEFAULT_CONDITION_LIMITS, BrokenLimitError, DuckDBError, ask
 from .condition_syntax import (
     ConditionError,
     Node,
@@ -17,7 +17,6 @@ from .condition_syntax import (
     parse,
     without_places,
 )
-from .duckdb_connection import BatchSource, thread_connection
 from .placed_error import near_matches
 
 
@@ -99,10 +98,12 @@ def _not_null(tree: Node, schema: pa.Schema) -> tuple[str, ...] | None:
 def _bind(sql: str, schema: pa.Schema) -> None:
     """Check by DuckDB that a condition is boolean, and that its attributes can be read."""
     try:
-        kind = _result_type(f"SELECT TRY(({sql}))", schema)
-    except duckdb.Error as error:
+        kind = _result_type(sql, schema)
+    except BrokenLimitError as error:
+        raise ConditionError(f"it {error}, before any tuple", "write its constants themselves") from None
+    except DuckDBError as error:
         _refuse_unreadable(schema)
-        problem, position = _explain(error)
+        problem, position = _explain(str(error))
         raise ConditionError(
             f"DuckDB refuses it: {problem}",
             "check the functions and the types; cast where needed",
@@ -116,29 +117,22 @@ def _bind(sql: str, schema: pa.Schema) -> None:
 
 def _refuse_unreadable(schema: pa.Schema) -> None:
     for field in schema:
+        quoted = '"' + field.name.replace('"', '""') + '"'
         try:
-            _result_type("SELECT *", pa.schema([field]))
-        except duckdb.Error:
+            _result_type(f"{quoted} IS NULL", pa.schema([field]))
+        except DuckDBError:
             raise ConditionError(
                 f"DuckDB cannot read attribute {field.name!r} of type {field.type}",
                 "cast it to another type before cleaning, or leave it out of the condition",
             ) from None
 
 
-def _result_type(query: str, schema: pa.Schema) -> str:
-    connection = thread_connection()
-    if not schema.names:
-        return str(connection.execute(f"DESCRIBE {query}").fetchall()[0][1])
-    connection.register("tuples", BatchSource(schema))
-    try:
-        return str(connection.execute(f"DESCRIBE {query} FROM tuples").fetchall()[0][1])
-    finally:
-        connection.unregister("tuples")
+def _result_type(sql: str, schema: pa.Schema) -> str:
+    return str(ask("describe", sql, pa.RecordBatch.from_pylist([], schema), DEFAULT_CONDITION_LIMITS))
 
 
-def _explain(error: duckdb.Error) -> tuple[str, int | None]:
-    """Return what is wrong, and at which byte of the statement."""
-    text = str(error)
+def _explain(text: str) -> tuple[str, int | None]:
+    """Return what an error of DuckDB says is wrong, and at which byte of the statement."""
     try:
         read = json.loads(text[text.index("{") :])
         position = read.get("position")

@@ -2,48 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import SchemaError
+from ..errors import LimitError, SchemaError
 from .condition import Condition
-from .duckdb_connection import BatchSource, connect, thread_connection
+from .condition_process import DEFAULT_CONDITION_LIMITS, BrokenLimitError, ConditionLimits, DuckDBError, ask
 
 #: by row: whether something holds
 Mask = NDArray[np.bool_]
 
-# Data that DuckDB cannot read or compute with, as opposed to a fault of the program or the machine.
-_ROW_ERRORS = (duckdb.DataError, duckdb.InvalidInputException, duckdb.NotSupportedError)
+#: so many tuples are evaluated at once
+_TUPLES_MAX = 8192
+
+
+class ConditionLimitError(LimitError):
+    """Some conditions need more than they may use.
+
+    Attributes:
+        broken: By rule: what its condition does, in words that follow `it`.
+    """
+
+    def __init__(self, broken: Mapping[str, str], remedy: str = "write it so that it needs less") -> None:
+        found = "; ".join(f"rule {rule!r}, when: it {what}" for rule, what in broken.items())
+        super().__init__(f"{found}; {remedy}")
+        self.broken = dict(broken)
+
+    def before(self, position: int) -> ConditionLimitError:
+        """Return the error of a stream that cannot withdraw rules, with what to do about it."""
+        updates = [{"at": position, "op": "delete", "id": rule} for rule in self.broken]
+        remedy = (
+            "several lanes, and the paper's topology, cannot withdraw it by themselves: start the query "
+            f"again with rule_updates={updates} (`sparkbleach clean --rule-updates FILE`)"
+        )
+        return ConditionLimitError(self.broken, remedy)
+
+
+class _BrokenConditions(Exception):  # noqa: N818 -- it does not leave this module
+    """Conditions that need more than they may use."""
+
+    def __init__(self, broken: dict[str, str]) -> None:
+        super().__init__(broken)
+        self.broken = broken  #: by `normal` of a condition: what it does
 
 
 class ConditionEvaluator:
-    """Evaluates conditions, compiled against the batches' schema, in one query; for one thread at a time."""
+    """Evaluates conditions, compiled against the batches' schema, in one query; for one thread at a time.
 
-    def __init__(self, schema: pa.Schema, conditions: Sequence[Condition]) -> None:
+    Args:
+        schema: The schema of the batches.
+        conditions: The conditions.
+        rules: The ids of their rules, for errors; the conditions themselves if not given.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, conditions: Sequence[Condition], rules: Sequence[str] | None = None
+    ) -> None:
         self._schema = schema
+        self._rules = [condition.sql for condition in conditions] if rules is None else list(rules)
         self._conditions = {condition.normal: condition for condition in conditions}
         #: For each condition asked for, its key in _conditions: equal ones are evaluated once.
         self._order = [condition.normal for condition in conditions]
+        #: By condition that reads no column: whether it holds; found with the first batch.
         self._constant: dict[str, bool] = {}
-        #: Keys of the conditions that the query evaluates, in its order.
-        self._queried: list[str] = []
-        for key, condition in self._conditions.items():
-            if not condition.columns:
-                [(value,)] = thread_connection().execute(f"SELECT {_make_total(condition.sql)}").fetchall()
-                self._constant[key] = value
-            elif condition.not_null is None:
-                self._queried.append(key)
-        self._query = _Query(schema, [self._conditions[key] for key in self._queried])
+        #: Conditions that the query evaluates.
+        self._queried = [one for one in self._conditions.values() if one.columns and one.not_null is None]
+        self._read = list(dict.fromkeys(name for one in self._queried for name in one.columns))
 
-    def evaluate(self, batch: pa.RecordBatch) -> list[Mask]:
+    def evaluate(
+        self, batch: pa.RecordBatch, limits: ConditionLimits = DEFAULT_CONDITION_LIMITS
+    ) -> list[Mask]:
         """Return for each condition the rows that it is TRUE for.
 
         FALSE, NULL and an error in a row (a cast that fails, say) all give False for that row and condition.
         Conditions that are the same share one array.
+
+        Raises:
+            SchemaError: If the batch has other columns, or text that is not UTF-8.
+            ConditionLimitError: If some conditions need more than the limits.
         """
         if not batch.schema.equals(self._schema) and not _same_types(batch.schema, self._schema):
             raise SchemaError(
@@ -52,7 +91,12 @@ class ConditionEvaluator:
             )
         if batch.num_rows == 0:
             return [np.zeros(0, dtype=np.bool_) for _ in self._order]
-        found = dict(zip(self._queried, self._query.run(batch), strict=True))
+        try:
+            found = self._query(batch, limits)
+        except _BrokenConditions as error:
+            named = zip(self._rules, self._order, strict=True)
+            broken = {rule: error.broken[key] for rule, key in named if key in error.broken}
+            raise ConditionLimitError(broken) from None
         for key, condition in self._conditions.items():
             if key in self._constant:
                 found[key] = np.full(batch.num_rows, self._constant[key], dtype=np.bool_)
@@ -61,73 +105,67 @@ class ConditionEvaluator:
                 found[key] = valid[0] if len(valid) == 1 else np.logical_and.reduce(valid)
         return [found[key] for key in self._order]
 
+    def _query(self, batch: pa.RecordBatch, limits: ConditionLimits) -> dict[str, Mask]:
+        """Return where the conditions hold that take a query, and find out which constant ones hold."""
+        nothing = pa.RecordBatch.from_pylist([], pa.schema([]))
+        for key, condition in self._conditions.items():
+            if not condition.columns and key not in self._constant:
+                self._constant[key] = bool(_evaluate([condition], nothing, limits)[0][0])
+        if not self._queried:
+            return {}
+        parts = [
+            _evaluate(self._queried, batch.slice(first, _TUPLES_MAX).select(self._read), limits)
+            for first in range(0, batch.num_rows, _TUPLES_MAX)
+        ]
+        masks = map(np.concatenate, zip(*parts, strict=True))
+        return {one.normal: mask for one, mask in zip(self._queried, masks, strict=True)}
 
-class _Query:
-    """One prepared statement that evaluates some conditions on whatever batch it is given."""
 
-    def __init__(self, schema: pa.Schema, conditions: Sequence[Condition]) -> None:
-        self._conditions = conditions
-        self._columns = list(dict.fromkeys(name for one in conditions for name in one.columns))
-        self._source = BatchSource(pa.schema([schema.field(name) for name in self._columns]))
-        #: One query for each condition, made when an error first calls for them.
-        self._singles: list[_Query] = []
-        if conditions:
-            self._prepare()
+def _evaluate(conditions: list[Condition], batch: pa.RecordBatch, limits: ConditionLimits) -> list[Mask]:
+    """Evaluate conditions on a batch, or once on one without columns.
 
-    def _prepare(self) -> None:
-        self._connection = connect()
-        self._connection.register("tuples", self._source)
-        selected = ", ".join(f"{_make_total(one.sql)} AS c{n}" for n, one in enumerate(self._conditions))
-        self._connection.execute(f"PREPARE evaluation AS SELECT {selected} FROM tuples")  # noqa: S608
+    If they need more than the limits, each is tried alone: one that needs more by itself, in a process that
+    has done nothing else before, is to blame.
+    """
+    predicates = tuple((one.sql, one.columns) for one in conditions)
+    try:
+        flags, failed = ask("evaluate", predicates, batch, limits)
+    except (BrokenLimitError, DuckDBError) as error:
+        _refuse_bad_text(batch, error)
+        return _evaluate_alone(conditions, batch, limits)
+    if failed:
+        _refuse_bad_text(batch)
+    masks = np.frombuffer(flags, np.bool_).reshape(len(conditions), -1)
+    return list(masks)
 
-    def run(self, batch: pa.RecordBatch) -> list[Mask]:
-        """Evaluate the conditions on a batch that has at least one row."""
-        if not self._conditions:
-            return []
-        arrays = [batch.column(name) for name in self._columns]
-        part = pa.RecordBatch.from_arrays(arrays, schema=self._source.schema)
+
+def _evaluate_alone(
+    conditions: list[Condition], batch: pa.RecordBatch, limits: ConditionLimits
+) -> list[Mask]:
+    masks = []
+    broken = {}
+    for one in conditions:
         try:
-            return self._execute(part)
-        except duckdb.Error as error:
-            # TRY has no hold on DuckDB's reading of the columns: a timestamp out of its range fails there.
-            self._refuse_bad_text(part, error)
-            if not isinstance(error, _ROW_ERRORS):
-                self._prepare()  # a fatal error has closed the database
-        if len(self._conditions) == 1:
-            return [self._run_halved(part)]
-        self._singles = self._singles or [_Query(batch.schema, [condition]) for condition in self._conditions]
-        return [query.run(batch)[0] for query in self._singles]
+            flags, _ = ask("evaluate", ((one.sql, one.columns),), batch.select(one.columns), limits)
+        except BrokenLimitError as error:
+            broken[one.normal] = str(error)
+        except DuckDBError as error:
+            broken[one.normal] = f"makes DuckDB fail ({str(error).splitlines()[0]})"
+        else:
+            masks.append(np.frombuffer(flags, np.bool_))
+    if broken:
+        raise _BrokenConditions(broken)
+    return masks
 
-    def _run_halved(self, part: pa.RecordBatch) -> Mask:
+
+def _refuse_bad_text(batch: pa.RecordBatch, error: Exception | None = None) -> None:
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
         try:
-            return self._execute(part)[0]
-        except _ROW_ERRORS:
-            if part.num_rows == 1:
-                return np.zeros(1, dtype=np.bool_)
-        half = part.num_rows // 2
-        return np.concatenate([self._run_halved(part.slice(0, half)), self._run_halved(part.slice(half))])
-
-    def _execute(self, part: pa.RecordBatch) -> list[Mask]:
-        self._source.batch = part
-        try:
-            result = self._connection.execute("EXECUTE evaluation").fetchnumpy()
-        finally:
-            self._source.batch = None
-        return [np.asarray(result[f"c{n}"], dtype=np.bool_) for n in range(len(self._conditions))]
-
-    @staticmethod
-    def _refuse_bad_text(part: pa.RecordBatch, error: duckdb.Error) -> None:
-        for name, array in zip(part.schema.names, part.columns, strict=True):
-            try:
-                array.validate(full=True)
-            except pa.ArrowInvalid as invalid:
-                raise SchemaError(
-                    f"column {name!r} holds invalid data ({invalid}); decode it as UTF-8 before cleaning"
-                ) from error
-
-
-def _make_total(sql: str) -> str:
-    return f"COALESCE(TRY(({sql})), false)"
+            array.validate(full=True)
+        except pa.ArrowInvalid as invalid:
+            raise SchemaError(
+                f"column {name!r} holds invalid data ({invalid}); decode it as UTF-8 before cleaning"
+            ) from error
 
 
 def _same_types(one: pa.Schema, other: pa.Schema) -> bool:

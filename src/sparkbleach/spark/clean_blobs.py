@@ -113,6 +113,7 @@ def _clean(engine: Engine, batches: list[pa.RecordBatch], events: Events) -> lis
         parts = _between_positions(batches, engine.position - first, end - first)
         reach("lane.decide")
         decided = engine.decide_all([part for _, _, part in parts])
+        events.note_withdrawn(engine.take_withdrawn())
         events.note_accepted(engine.take_accepted())
         for (number, begin, _), columns in zip(parts, decided, strict=True):
             repaired[number] += [replace(column, rows=column.rows + begin) for column in columns]

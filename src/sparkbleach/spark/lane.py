@@ -44,13 +44,15 @@ class EngineReplica:
     def __init__(self, engine: Engine, limits: Limits) -> None:
         self.engine = engine
         self.limits = limits
+        engine.condition_limits = limits.conditions
 
     def replay(self, delta: Delta) -> None:
         """Process the delta of an earlier micro-batch again."""
         scheduled = map(event_from_dict, delta.header["events"])
         events = Events(self.engine, scheduled, refused_at=delta.header["refused_at"])
-        events.apply_due()  # also those of a micro-batch without tuples
-        replay_blobs(self.engine, delta.blobs, tuple(delta.header["order_by"]), events, self.limits)
+        with self.engine.replaying():
+            events.apply_due()  # also those of a micro-batch without tuples
+            replay_blobs(self.engine, delta.blobs, tuple(delta.header["order_by"]), events, self.limits)
 
     def snapshot_parts(self) -> tuple[bytes, list[NDArray[Any]]]:
         """Return all state."""
@@ -195,6 +197,7 @@ def static_lane(plan: Plan) -> ArrowFunction:
             if engine is None:  # a partition has the rows of one lane
                 lane = plan.keys.index(blob.lane)
                 engine = _new_engine(_initial(plan, lane), remembered_options(plan))
+                engine.condition_limits = plan.limits.conditions
                 events = Events(engine, plan.updates)
             (repairs,) = clean_blobs(engine, [blob.cells], (), events, plan.limits)
             yield rows_to_batch([_lane_row(plan, lane, number, blob, repairs)])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..rules.condition_process import DEFAULT_CONDITION_LIMITS, ConditionLimits
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much a cleaning does at once.
 
-    No limit changes a result, with one exception: with `repair: bayes` and a `look_ahead` of more than one
+    No limit changes a result, with two exceptions. With `repair: bayes` and a `look_ahead` of more than one
     tuple, no decision waits for tuples of the next blob; only micro-batches with `order_by` are put together.
+    And a rule whose condition breaks its limits is withdrawn.
 
     Attributes:
         blob_rows_max: The ingress ends a blob with this many rows. Larger blobs compress better; with several
@@ -28,6 +31,7 @@ class Limits:
         cached_queries_max: A Python worker caches the replicas of this many queries.
         garbage_seconds_max: An object in a reference cycle stays in memory for this long, if it was dropped
             after its task had ended. A search for such objects takes as long as a small micro-batch.
+        conditions: How much time and memory conditions may use; a rule that breaks a limit is withdrawn.
     """
 
     blob_rows_max: int = 50_000
@@ -40,6 +44,7 @@ class Limits:
     deletions_per_batch: int = 32
     cached_queries_max: int = 8
     garbage_seconds_max: float = 300.0
+    conditions: ConditionLimits = DEFAULT_CONDITION_LIMITS
 
 
 DEFAULT_LIMITS = Limits()

@@ -23,7 +23,10 @@ def write_report(engine: Engine, n_tuples: int, events: Events) -> str:
     report = {
         **engine.report(),
         "tuples": n_tuples,
-        "updates": [str(outcome) for outcome in events.outcomes if outcome.kind != "accepted"],
+        "updates": [
+            *(str(outcome) for outcome in events.outcomes if outcome.kind not in ("accepted", "withdrawn")),
+            *events.withdrawn,
+        ],
         "accepted": events.accepted,
         "n_accepted": events.n_accepted,
     }
@@ -72,9 +75,9 @@ def report(progress: Mapping[str, Any], observation: str = OBSERVATION) -> dict[
     """Return what the lane reports in the progress of a query.
 
     That is: the position and the version of the rule set, how many tuples the micro-batch had, violations and
-    repairs by rule, what became of rule updates, and which changes were accepted. Of several lanes: all
-    together, and which has which attributes. With `repair="bayes"`, which needs a single lane, also
-    `rule_quality` and `sources`: see `Engine.report`.
+    repairs by rule, what became of rule updates, which rules were withdrawn and which changes were accepted.
+    Of several lanes: all together, and which has which attributes. With `repair="bayes"`, which needs a
+    single lane, also `rule_quality` and `sources`: see `Engine.report`.
 
     Args:
         progress: An element of `query.recentProgress`, or `query.lastProgress`.

@@ -1,9 +1,10 @@
 """Rule updates, and other changes between two tuples: what is applied, what is refused, and each outcome.
 
-Events come from three places: a restart with other rules or columns, control records that are read with a
-micro-batch, and rule updates that are scheduled for a position. The applied ones are part of the delta of
-their micro-batch, so that a lane that is rebuilt applies the same events at the same positions. It also cuts
-the tuples where a scheduled update was refused: what `repair: bayes` decides depends on where tuples are cut.
+Events come from four places: a restart with other rules or columns, control records that are read with a
+micro-batch, rule updates that are scheduled for a position, and rules that the engine has withdrawn. The
+applied ones are part of the delta of their micro-batch, so that a lane that is rebuilt applies the same
+events at the same positions. It also cuts the tuples where a scheduled update was refused: what
+`repair: bayes` decides depends on where tuples are cut.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..control.record import ControlRecord
 from ..engine.acceptance import Acceptance
 from ..engine.engine import Engine
 from ..engine.placement import Placement
+from ..engine.withdrawal import Withdrawal
 from ..errors import RuleError
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate, check_readable
@@ -103,11 +105,13 @@ class Events:
         target: AcceptsRules,
         scheduled: Iterable[Event] = (),
         plan: Plan | None = None,
-        refused_at: Iterable[int] = (),
+        refused_at: Iterable[int] | None = None,
     ) -> None:
         self._target = target
+        #: whether these events were applied before
+        self._replays = refused_at is not None
         #: where tuples were cut for updates that were then refused, when these events were applied first
-        self._refused_before = sorted(refused_at)
+        self._refused_before = sorted(refused_at or ())
         self.refused_at: list[int] = []  #: the same, now
         #: by position; those before the position of the target are over
         self._scheduled = [event for event in scheduled if _position(event) >= target.position]
@@ -115,6 +119,7 @@ class Events:
         self.applied: list[Event] = []  #: each with the position where it was applied
         #: what became of control records and scheduled updates, and accepted changes
         self.outcomes: list[Outcome] = []
+        self.withdrawn: list[str] = []  #: withdrawn rules in words
         self.accepted: list[str] = []  #: accepted changes in words, the first ones only
         self.n_accepted = 0  #: how many there are
 
@@ -149,10 +154,22 @@ class Events:
                 case PlacementChange() if isinstance(self._target, Engine):
                     self._target.adopt_placement(event.placement)
         except RuleError as error:
+            if self._replays:
+                raise
             logger.warning("rule update at %d refused: %s", self._target.position, error)
             return str(error)
         self.applied.append(replace(event, at=self._target.position))
         return None
+
+    def note_withdrawn(self, withdrawn: Iterable[Withdrawal]) -> None:
+        """Collect rules that were withdrawn since the last event; in a replay they are events like others."""
+        for one in withdrawn:
+            logger.warning("%s", one)
+            self.withdrawn.append(str(one))
+            self.applied.append(one.update)
+            self._add_outcome(
+                "withdrawn", update=one.update, reason=one.reason, text=str(one), position=one.position
+            )
 
     def note_accepted(self, accepted: Iterable[Acceptance]) -> None:
         """Collect changes that were accepted since the last event."""
@@ -202,6 +219,8 @@ class Events:
         record: ControlRecord | None = None,
         update: RuleUpdate | None = None,
         reason: str | None = None,
+        text: str | None = None,
+        position: int | None = None,
     ) -> None:
         if self._plan is None:
             return
@@ -210,7 +229,7 @@ class Events:
             Outcome(
                 index=len(self.outcomes),
                 kind=kind,
-                position=target.position,
+                position=target.position if position is None else position,
                 version=target.version,
                 rules=[rule.to_dict() for rule in target.rules],
                 schema=schema_to_text(target.schema),
@@ -221,6 +240,7 @@ class Events:
                 reason=reason,
                 by=record.by if record else None,
                 published=record.published if record else None,
+                text=text,
             )
         )
 

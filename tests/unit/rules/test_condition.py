@@ -15,9 +15,9 @@ import pytest
 
 from sparkbleach.errors import SchemaError
 from sparkbleach.rules.condition import Condition
+from sparkbleach.rules.condition_child import connect
 from sparkbleach.rules.condition_evaluator import ConditionEvaluator
 from sparkbleach.rules.condition_syntax import ConditionError
-from sparkbleach.rules.duckdb_connection import connect
 
 SCHEMA = pa.schema(
     [

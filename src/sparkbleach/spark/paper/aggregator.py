@@ -95,7 +95,8 @@ class AggregatorOperator(StatefulProcessor):
         """Return the repairs of a blob."""
         repaired = []
         for part in cut_blob(self.plan, blob, unpack(blob.data or b"")):
-            applied = apply_active_rules(part.rules, part.batch, part.rules.attributes_with_constants)
+            with_constants = part.rules.attributes_with_constants
+            applied = apply_active_rules(part.rules, part.batch, with_constants, self.plan.limits.conditions)
             columns = tally.repair(part.rules, applied, decisions, part.positions)
             repaired += [replace(column, rows=part.rows[column.rows]) for column in columns]
         names = self.plan.schema.names
