@@ -162,7 +162,7 @@ def serve(requests: Connection, replies: Connection) -> None:
             what, about, cells, cpu_seconds, memory_bytes = requests.recv()
         except EOFError:
             return
-        _limit(resource.RLIMIT_AS, beginning + memory_bytes)
+        _limit(resource.RLIMIT_AS, None if beginning is None else beginning + memory_bytes)
         _limit(resource.RLIMIT_CPU, math.ceil(_cpu_seconds() + cpu_seconds))
         try:
             reply = "done", getattr(evaluation, what)(about, pa.ipc.open_stream(cells).read_next_batch())
@@ -190,9 +190,13 @@ def _cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _address_space() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+def _address_space() -> int | None:
+    """Return how much this process has; None where the system does not say, as macOS, which limits it not."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except FileNotFoundError:
+        return None
 
 
 def main() -> None:

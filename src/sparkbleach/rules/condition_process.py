@@ -177,9 +177,12 @@ class _Process:
         return True
 
     def _cpu_ticks(self) -> int:
-        """Return how much time of a processor it has used."""
-        with open(f"/proc/{self._process.pid}/stat", encoding="ascii") as file:
-            fields = file.read().rpartition(")")[2].split()
+        """Return how much time of a processor it has used; 0 where the system does not say."""
+        try:
+            with open(f"/proc/{self._process.pid}/stat", encoding="ascii") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except FileNotFoundError:
+            return 0
         return int(fields[11]) + int(fields[12])
 
     def close(self) -> None:

@@ -21,7 +21,9 @@ from .limits import Limits
 from .repairs import pack_repairs
 from .rule_updates import Events
 
-ENGINE_THREADS = min(4, len(os.sched_getaffinity(0)))
+# macOS does not say which processors this process may use.
+_N_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+ENGINE_THREADS = min(4, _N_PROCESSORS)
 
 
 def clean_blobs(
