@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import typer
 
 from ..errors import ConfigError
 from ..kafka.topic import is_topic
@@ -19,7 +22,10 @@ if TYPE_CHECKING:
     from ..control.rule_log import RuleLog
     from ..spark.files.source import Source
     from ..spark.files.writer import Writer
+    from ..spark.hadoop import Entry
     from .clean_options import Control, Output, Stream
+
+_FILES_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -76,13 +82,15 @@ class FileRoute:
         target = self.log.target if self.log else None
         wanted = Memory(source.columns, id, places.output, format, source.multiline, target)
         check_memory(places.checkpoint, memory, wanted, self.log)
+        if memory is not None:
+            _warn_of_changes(source.changed_since_read(places.checkpoint))
 
         def make_sink() -> Writer:
             from ..spark.files.writer import Writer
 
             return Writer(places.output, format, places.audit, places.quarantine, control=self.log)
 
-        stream = source.stream(self.stream.files_per_batch)
+        stream = source.stream(self.stream.files_per_batch, format)
         return Opened(
             stream, self.parsing.order_by or source.order, wanted, make_sink, check=source.check_new
         )
@@ -138,6 +146,18 @@ class Places:
                 )
             _check_writable(name, path)
             seen[name] = path
+
+
+def _warn_of_changes(files: Sequence[Entry]) -> None:
+    """Say which files have changed since they were read: what was appended to them is not read."""
+    for file in files[:_FILES_SHOWN]:
+        typer.echo(
+            f"warning: {file} was changed after it was read, and is not read again; "
+            "write rows that were added to it to a new file",
+            err=True,
+        )
+    if len(files) > _FILES_SHOWN:
+        typer.echo(f"warning: and {len(files) - _FILES_SHOWN:,} more files", err=True)
 
 
 def _bare(path: str) -> str:

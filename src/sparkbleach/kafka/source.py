@@ -5,10 +5,11 @@ from __future__ import annotations
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from ..errors import ConfigError
 from ..spark.files.quarantine import TEXT_FORMAT, unreadable_column
+from ..spark.files.record_text import MEMBERS, parse
 from ..spark.files.schema import parse_schema
 from ..spark.plan import quoted
 from .client import check_exists
@@ -16,8 +17,6 @@ from .topic import Topic
 
 #: the column with key, value, headers, time and place of a record
 KAFKA = "_kafka"
-#: the key in the metadata of that column that has the names of the members which became columns
-MEMBERS = "sparkbleach.members"
 
 #: how many records a micro-batch takes at most
 RECORDS_PER_BATCH = 200_000
@@ -87,25 +86,8 @@ def read_topic(
 
 def _parsed(records: DataFrame, fields: StructType, unreadable: str) -> DataFrame:
     """Return records with the members of their JSON values as columns."""
-    whole = StructType([*fields.fields, StructField(unreadable, StringType())])
     text = F.col("record.value").cast("string")
-    options = {"columnNameOfCorruptRecord": unreadable}
-    rows = records.select(F.struct("*").alias("record")).select(
-        "record", text.alias("text"), F.from_json(text, whole, options).alias("parsed")
-    )
-    # Spark takes the first object of a list and the last of two members of a name, drops text after an
-    # object, and replaces invalid bytes and halves of characters. A variant refuses both;
-    # the lengths are right if nothing comes after the object, not even an end of the list.
-    alone = [
-        F.json_array_length(F.concat(F.lit("["), F.col("text"), F.lit(f"{more}]"))) == n
-        for n, more in ((1, ""), (2, ",0"))
-    ]
-    read = F.is_valid_utf8("text") & F.btrim("text", F.lit(" \t\r\n")).startswith("{")
-    read = read & F.try_parse_json("text").isNotNull() & alone[0] & alone[1]
-    unread = F.col("parsed").isNull() | ~F.coalesce(read, F.lit(False))
-    broken = F.coalesce(
-        F.when(unread, F.coalesce(F.col("text"), F.lit(""))), F.col(f"parsed.{quoted(unreadable)}")
-    )
+    rows = records.select(F.struct("*").alias("record")).select("record", text.alias("text"))
     kafka = F.struct(
         "record.topic",
         "record.partition",
@@ -115,7 +97,7 @@ def _parsed(records: DataFrame, fields: StructType, unreadable: str) -> DataFram
         "record.headers",
         "record.value",
     )
-    return rows.select("*", F.make_valid_utf8(broken).alias("broken")).select(
+    return parse(rows, "json", fields, unreadable).select(
         *(F.col(f"parsed.{quoted(name)}").alias(name) for name in fields.names),
         F.col("broken").alias(unreadable, metadata={TEXT_FORMAT: "json"}),
         kafka.alias(KAFKA, metadata={MEMBERS: fields.names}),

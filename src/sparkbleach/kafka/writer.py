@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import AtomicType, StructType
 
 from ..errors import ConfigError
+from ..spark.files.formats import WRITE_OPTIONS
 from ..spark.files.quarantine import unreadable_column
-from ..spark.plan import CONTROL, QUARANTINE, REPAIRS, quoted
+from ..spark.files.record_text import MEMBERS, with_changes
+from ..spark.plan import CONTROL, QUARANTINE, REPAIRS
 from ..spark.sink import check_columns
 from .client import create, number_of_partitions, size, tail
-from .json_text import put_members
 from .rule_log import BATCH, TopicLog
-from .source import KAFKA, MEMBERS
+from .source import KAFKA
 from .topic import Topic
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 #: the headers that a record gets, beside its own
 SOURCE, TIMESTAMP, REASON = (f"sparkbleach-{name}" for name in ("source", "timestamp", "reason"))
 
-#: timestamps with all six decimals that Spark has
-_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _STREAM_CHARS = 16
 #: the column with the value of a clean row
 _VALUE = "_sparkbleach_value"
@@ -99,7 +96,10 @@ class TopicWriter:
         query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         stream = query.replace("-", "")[:_STREAM_CHARS]
         stamp = f"{stream}/{batch_id}"
-        rows = batch.withColumn(_VALUE, self._value(batch))
+        hidden = (KAFKA, REPAIRS, QUARANTINE, CONTROL, unreadable_column(batch.sparkSession))
+        members = batch.schema[KAFKA].metadata.get(MEMBERS, [])
+        value = with_changes(batch, F.col(f"{KAFKA}.value"), "json", members, hidden)
+        rows = batch.withColumn(_VALUE, value)
         records = rows.select(F.explode(self._records).alias("record")).select("record.*")
         if self._last_stamp != f"{stream}/{batch_id - 1}":
             records = self._without_written(records, stamp)
@@ -178,51 +178,10 @@ class TopicWriter:
 
         def audit_record(repair: Column, number: Column) -> Column:
             place = F.concat_ws("/", source, number.cast("string"))
-            value = F.to_json(repair, _JSON).cast("binary")
+            value = F.to_json(repair, WRITE_OPTIONS["json"]).cast("binary")
             return self._record(audit, place, value, _headers({SOURCE: place, **timestamp}))
 
         return F.concat(records, F.transform(REPAIRS, audit_record))
-
-    def _value(self, batch: DataFrame) -> Column:
-        """Return the value of a clean row: that of its record, with the cells put in that have changed."""
-        hidden = (KAFKA, REPAIRS, QUARANTINE, CONTROL, unreadable_column(batch.sparkSession))
-        data = [field for field in batch.schema if field.name not in hidden]
-        names = {field.name for field in data}
-        dropped = [name for name in batch.schema[KAFKA].metadata.get(MEMBERS, []) if name not in names]
-        value = F.col(f"{KAFKA}.value")
-        came = F.from_json(value.cast("string"), StructType(data))
-        changed = F.lit(bool(dropped))
-        cells = []
-        for field in data:
-            now, before = F.col(quoted(field.name)), came[field.name]
-            if not isinstance(field.dataType, AtomicType):
-                now_text, before_text = (
-                    F.to_json(F.struct(one.alias("cell")), _JSON) for one in (now, before)
-                )
-                same = now_text.eqNullSafe(before_text)
-            else:
-                same = now.eqNullSafe(before)
-            changed = changed | ~same
-            # a null in a list of texts is left out
-            cells.append(F.when(~same, F.to_json(F.struct(now.alias(field.name)), _JSON)))
-        clean = F.lit(True)
-        for name in (QUARANTINE, CONTROL):
-            if name in batch.columns:
-                clean = clean & F.col(name).isNull()
-        changed = changed & clean
-
-        @F.arrow_udf("binary")  # type: ignore[attr-defined, untyped-decorator, unused-ignore]
-        def spliced(values: pa.Array, cells: pa.Array) -> pa.Array:
-            return pa.array(
-                (
-                    None if value is None else _with_cells(value, new, dropped)
-                    for value, new in zip(values.to_pylist(), cells.to_pylist(), strict=True)
-                ),
-                pa.binary(),
-            )
-
-        new_value = spliced(F.when(changed, value), F.when(changed, F.array_compact(F.array(*cells))))
-        return F.coalesce(new_value, value)
 
     def _record(self, topic: Topic, source: Column, value: Column, headers: Column) -> Column:
         partition = F.lit(None).cast("int")
@@ -249,13 +208,6 @@ class TopicWriter:
             return records
         known = records.sparkSession.createDataFrame(written, "topic string, source string")
         return records.join(F.broadcast(known), ["topic", "source"], "left_anti")
-
-
-def _with_cells(value: bytes, cells: Sequence[str], dropped: Sequence[str]) -> bytes:
-    text = value.decode()
-    for cell in cells or ["{}"]:
-        text = put_members(text, cell, dropped)
-    return text.encode()
 
 
 def _headers(values: Mapping[str, Column]) -> Column:

@@ -22,6 +22,7 @@ from ..errors import SparkbleachError
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
+    from pyspark.sql import DataFrame
 
 #: what a call into the JVM raises: PySpark turns some of Java's exceptions into its own, and not others
 JVM_ERRORS = (Py4JJavaError, PySparkException)
@@ -129,3 +130,13 @@ def error_message(error: Exception) -> str:
         text = (error.getMessage() if isinstance(error, PySparkException) else None) or str(error)
     line = next((line for line in text.splitlines() if line.strip()), "unknown error")
     return re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", line).strip().rstrip(".")
+
+
+def rows_of_text(texts: DataFrame) -> Any:
+    """Return rows of one text column as `read.csv` and `read.json` take them.
+
+    They take a DataFrame from 4.2 on, and an RDD before.
+    """
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2):
+        return texts
+    return texts.rdd.map(lambda row: row[0])

@@ -31,6 +31,7 @@ class Entry:
     path: str  #: the whole path, with the scheme of its file system
     size: int  #: of a file, in bytes
     is_directory: bool = False  #: whether this is a directory
+    modified_ms: int = 0  #: when it was changed last
 
     @property
     def name(self) -> str:
@@ -177,4 +178,6 @@ def _sorted(statuses: Any) -> list[Entry]:
 
 
 def _entry(status: Any) -> Entry:
-    return Entry(status.getPath().toString(), status.getLen(), status.isDirectory())
+    return Entry(
+        status.getPath().toString(), status.getLen(), status.isDirectory(), status.getModificationTime()
+    )

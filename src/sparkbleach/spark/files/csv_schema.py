@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampNTZType, TimestampType
 
 from ...errors import SchemaError
-from ..hadoop import Entry, read_part, without_scheme
-from .formats import read_options
+from ..compat import rows_of_text
+from ..hadoop import Entry, read_part
+from .csv_text import cells_of
+from .formats import CSV_CELLS
+from .record_text import parse
+from .records import read_texts
+
+#: the key in the metadata of a column whose type was inferred
+INFERRED = "sparkbleach.inferred"
 
 _HEADER_BYTES_MAX = 1 << 20
-_LINE_CHARS_SHOWN = 60
+#: what Spark ignores in a line that has nothing else
+_BLANK = bytes(range(33))
 
 
 def check_csv(
@@ -41,18 +47,21 @@ def check_csv(
 
 
 def _header(session: SparkSession, file: Entry) -> list[str]:
-    data = read_part(session, file, _HEADER_BYTES_MAX)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        # The cut at the end may be in the middle of a character.
-        if error.start < len(data) - 4:
-            raise SchemaError(f"{file}: not valid UTF-8 at byte {error.start}; save it as UTF-8") from error
-        text = data[: error.start].decode("utf-8-sig")
-    line = next((line for line in io.StringIO(text, newline=None) if line.strip()), None)
-    if line is None:
+    data = read_part(session, file, _HEADER_BYTES_MAX).removeprefix(b"\xef\xbb\xbf")
+    found = next((line for line in data.split(b"\n") if line.strip(_BLANK)), None)
+    if found is None:
         raise SchemaError(f"{file}: it is empty and has no header; remove it, or write the header line")
-    header = next(csv.reader([line.rstrip("\n")]))
+    try:
+        line = found.removesuffix(b"\r").decode()
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{file}: the header is not valid UTF-8; save the file as UTF-8") from error
+    if "\r" in line:
+        raise SchemaError(f"{file}: lines end with a carriage return alone; save it with newlines")
+    header = cells_of(line)
+    if header is None:
+        raise SchemaError(
+            f"{file}: a quoted name in the header does not end, or has text after it; correct it"
+        )
     for place, name in enumerate(header):
         if not name:
             raise SchemaError(f"{file}: column {place + 1} has no name in the header; give it one")
@@ -75,42 +84,28 @@ def _header_problem(header: Sequence[str], expected: Sequence[str]) -> str | Non
 
 def _infer(session: SparkSession, paths: list[str], names: Sequence[str], multiline: bool) -> StructType:
     """Infer types; one whose text would differ from the cell's, as 7 does from 007, is not taken."""
-    _check_lines(session, paths, multiline)
-    options = {**read_options("csv", multiline), "enforceSchema": True}
-    inferred = session.read.options(**options, inferSchema=True, timestampType="TIMESTAMP_NTZ").csv(paths)
-    types = [field.dataType for field in inferred.schema]
-    text = StructType([StructField(f"c{place}", StringType()) for place in range(len(names))])
-    cells = session.read.options(**options).schema(text).csv(paths)
+    texts = read_texts(session.read, paths, "csv", len(names), multiline)
+    fields = StructType([StructField(f"c{place}", StringType()) for place in range(len(names))])
+    rows = parse(texts, "csv", fields, "unreadable").where(F.col("broken").isNull())
+    reader = session.read.options(**CSV_CELLS, inferSchema=True, timestampType="TIMESTAMP_NTZ")
+    inferred = reader.csv(rows_of_text(rows.select("text"))).schema
+    types = [field.dataType for field in inferred] or [StringType()] * len(names)
     checks = [
-        F.bool_or(F.col(cell.name).try_cast(type).cast("string") != F.col(cell.name)).alias(cell.name)
-        for cell, type in zip(text, types, strict=True)
+        F.bool_or(~returns(F.col(f"parsed.{field.name}"), type)).alias(field.name)
+        for field, type in zip(fields, types, strict=True)
     ]
-    differs = cells.agg(*checks).first() or [False] * len(names)
+    differs = rows.agg(*checks).first() or [False] * len(names)
     times = TimestampNTZType | TimestampType
     return StructType(
         [
-            StructField(name, StringType() if other or isinstance(type, times) else type)
+            StructField(name, StringType())
+            if other or isinstance(type, times | StringType)
+            else StructField(name, type, True, {INFERRED: True})
             for name, type, other in zip(names, types, differs, strict=True)
         ]
     )
 
 
-def _check_lines(session: SparkSession, paths: list[str], multiline: bool) -> None:
-    """Check for what Spark would silently read as something else."""
-    line = F.col("value")
-    foreign = ~F.is_valid_utf8(line)
-    n_quotes = F.length(F.regexp_replace(line, '[^"]', ""))
-    goes_on = (n_quotes % 2 == 1) & line.rlike('(^|,)"([^"]|"")*$') & F.lit(not multiline)
-    lines = session.read.text(paths).select(
-        F.col("_metadata.file_path"), foreign.alias("foreign"), goes_on.alias("on"), line.alias("line")
-    )
-    found = lines.where(F.col("foreign") | F.col("on")).first()
-    if found is None:
-        return
-    file = without_scheme(found["file_path"])
-    if found["foreign"]:
-        raise SchemaError(f"{file}: not valid UTF-8; save it as UTF-8")
-    raise SchemaError(
-        f"{file}: a quote is not closed in the line {found['line'][:_LINE_CHARS_SHOWN]!r}; close it, or give "
-        "--multiline if cells have line breaks"
-    )
+def returns(cell: Column, type: DataType) -> Column:
+    """Return whether a cell would be written back as it is if it had a type."""
+    return cell.try_cast(type).cast("string") == cell

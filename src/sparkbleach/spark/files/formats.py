@@ -11,6 +11,11 @@ from ..hadoop import Entry
 
 FORMATS = ("csv", "json", "parquet")
 
+#: all six decimals that Spark has
+_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 #: how files are written so that reading them gives the same cells back
 WRITE_OPTIONS: dict[str, dict[str, Any]] = {
     "csv": {
@@ -18,16 +23,14 @@ WRITE_OPTIONS: dict[str, dict[str, Any]] = {
         "escape": '"',  # a quote in a cell is doubled, as RFC 4180 has it
         "ignoreLeadingWhiteSpace": False,
         "ignoreTrailingWhiteSpace": False,
+        **_TIMES,
     },
-    "json": {"ignoreNullFields": False},
+    "json": {"ignoreNullFields": False, **_TIMES},
     "parquet": {},
 }
-_READ_OPTIONS: dict[str, dict[str, Any]] = {
-    # Without enforceSchema Spark checks the header of each file, also of later ones.
-    "csv": {"header": True, "enforceSchema": False, "escape": '"', "mode": "PERMISSIVE"},
-    "json": {"mode": "PERMISSIVE"},
-    "parquet": {},
-}
+#: how the cells of a CSV record are read
+CSV_CELLS: dict[str, Any] = {"escape": '"', "lineSep": "\n", "mode": "PERMISSIVE"}
+
 _FORMAT_BY_ENDING = {
     ".csv": "csv",
     ".json": "json",
@@ -37,11 +40,6 @@ _FORMAT_BY_ENDING = {
     ".pq": "parquet",
 }
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
-
-
-def read_options(format: str, multiline: bool) -> dict[str, Any]:
-    """Return Spark's options to read a format, where records may go over several lines or not."""
-    return {**_READ_OPTIONS[format], **({"multiLine": True} if multiline and format != "parquet" else {})}
 
 
 def guess_format(path: str, files: Sequence[Entry]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -11,12 +10,16 @@ import pyarrow as pa
 
 from ..compat import spark_type
 from ..plan import Plan
+from .csv_text import cells_of
+from .record_text import RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: the key in the metadata of the unreadable column that says what its text is: csv or json
 TEXT_FORMAT = "sparkbleach.text"
+#: the key that says that a record which would lose something is quarantined
+EXACT = "sparkbleach.exact"
 
 _VALUE_CHARS_MAX = 60
 
@@ -31,52 +34,81 @@ def reasons(quarantined: pa.RecordBatch, plan: Plan) -> pa.Array:
     id_reason = f"{plan.id}: the id is null"
     if plan.unreadable is None:
         return pa.array([id_reason] * quarantined.num_rows, pa.string())
-    fields = [field for field in plan.schema if field.name != plan.unreadable]
-    format = _text_format(plan.schema.field(plan.unreadable))
+    fields = [field for field in plan.schema if field.name not in (plan.unreadable, RECORD)]
+    notes = _notes(plan.schema.field(plan.unreadable))
+    format, exact = notes.get(TEXT_FORMAT), EXACT in notes
     found = []
     for row in quarantined.to_pylist():
         text = row[plan.unreadable]
         if text is None:
             found.append(id_reason)
+        elif not _is_utf8(row.get(RECORD)):
+            found.append("malformed: not valid UTF-8; save the file as UTF-8")
         elif (format or _guess_format(text)) == "json":
-            found.append(_json_reason(text, row, fields))
+            found.append(_json_reason(text, row, fields, exact=exact))
         else:
-            found.append(_csv_reason(text, row, fields))
+            found.append(_csv_reason(text, row, fields, exact=exact))
     return pa.array(found, pa.string())
 
 
-def _text_format(field: pa.Field) -> str | None:
+def _notes(field: pa.Field) -> dict[str, Any]:
+    """Return the metadata of a field; Spark has all of its own under one key."""
+    notes: dict[str, Any] = {}
     for key, value in (field.metadata or {}).items():
-        if key.decode() == TEXT_FORMAT:
-            return str(value.decode())
         if TEXT_FORMAT in value.decode(errors="replace"):
-            return str(json.loads(value)[TEXT_FORMAT])
-    return None
+            notes |= json.loads(value)
+        else:
+            notes[key.decode()] = value.decode(errors="replace")
+    return notes
+
+
+def _is_utf8(text: bytes | None) -> bool:
+    try:
+        (text or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _guess_format(text: str) -> str:
     return "json" if text.lstrip()[:1] in ("{", "[") else "csv"
 
 
-def _csv_reason(text: str, row: dict[str, Any], fields: list[pa.Field]) -> str:
-    try:
-        (cells,) = csv.reader([text], strict=True)
-    except (csv.Error, ValueError):
+def _csv_reason(text: str, row: dict[str, Any], fields: list[pa.Field], *, exact: bool) -> str:
+    cells = cells_of(text)
+    if cells is None:
         return (
-            "malformed: a quoted cell does not end on its line; double quotes in it, and keep it on one line"
+            "malformed: a quoted cell does not end on its line, or has text after it; double quotes in it, "
+            "and keep it on one line, or give --multiline"
         )
     if len(cells) != len(fields):
         plural = "" if len(cells) == 1 else "s"
         return f"malformed: {len(cells)} field{plural}, but the schema has {len(fields)}"
     wrong = [
-        _wrong(field, cell)
+        _not_returned(field, cell) if exact and _is_value(cell) else _wrong(field, cell)
         for field, cell in zip(fields, cells, strict=True)
         if cell and row[field.name] is None
     ]
     return "; ".join(wrong) or "malformed: the record does not fit the schema"
 
 
-def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field]) -> str:
+def _is_value(cell: str) -> bool:
+    """Return whether a cell has a value of another type than text."""
+    try:
+        float(cell)
+    except ValueError:
+        return cell.lower() in ("true", "false")
+    return True
+
+
+def _not_returned(field: pa.Field, cell: str) -> str:
+    return (
+        f"{field.name}: {_short(cell)} would not be written back as it is by the inferred type "
+        f"{spark_type(field.type).simpleString()}; give --schema"
+    )
+
+
+def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field], *, exact: bool) -> str:
     if not text.strip():
         return "malformed: the record is empty"
     if "\ufffd" in text:
@@ -95,6 +127,9 @@ def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field]) -> str:
     except UnicodeEncodeError:
         return "malformed: a text has half a character (\\ud800 to \\udfff without the other half)"
     wrong = list(_wrong_members(record, row, fields))
+    if exact:
+        known = [field.name for field in fields]
+        wrong += [f"{_short(name)}: not in the schema; name it there" for name in record if name not in known]
     return "; ".join(wrong) or "malformed: the record does not fit the schema"
 
 

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from ...errors import ConfigError, SchemaError
-from ..compat import error_message
+from ..compat import error_message, rows_of_text
 from ..hadoop import Entry
 from .csv_schema import check_csv
-from .formats import read_options
 from .parquet_schema import check_parquet
 from .quarantine import unreadable_column
+from .record_text import is_record
+from .records import read_texts
 
 
 def check_schema(
@@ -57,8 +59,12 @@ def parse_schema(text: str) -> StructType:
 
 
 def _infer_json(session: SparkSession, files: Sequence[Entry], multiline: bool) -> StructType:
-    reader = session.read.options(**read_options("json", multiline))
-    inferred = reader.json([file.path for file in files]).schema
+    paths = [file.path for file in files]
+    if multiline:
+        inferred = session.read.json(paths, multiLine=True).schema
+    else:
+        texts = read_texts(session.read, paths, "json", 0, multiline)
+        inferred = session.read.json(rows_of_text(texts.where(is_record(F.col("text"), "json")))).schema
     fields = [field for field in inferred if field.name != unreadable_column(session)]
     if not fields:
         raise SchemaError(

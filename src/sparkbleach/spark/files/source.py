@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
+from typing import Any
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ...config import check_choice
 from ...errors import ConfigError, SchemaError
 from ..compat import JVM_ERRORS, error_message
-from ..hadoop import Entry, FileSystem
-from .formats import FORMATS, guess_format, read_options
-from .parquet_schema import check_parquet
-from .quarantine import TEXT_FORMAT, unreadable_column
+from ..hadoop import Entry, FileSystem, without_scheme
+from ..plan import quoted
+from .exact import only_exact
+from .formats import FORMATS, guess_format
+from .quarantine import EXACT, TEXT_FORMAT, unreadable_column
+from .record_text import MEMBERS, RECORD, parse
+from .records import keeps_text, read_texts
 from .schema import check_schema
 
 #: how many bytes of files a micro-batch takes, unless a number of files is given
@@ -37,36 +44,27 @@ class Source:
     _checked: set[str] = dataclasses.field(default_factory=set)
 
     @property
-    def schema(self) -> StructType:
-        """The columns of the rows: for text formats also the one for records that cannot be read."""
-        if self.format == "parquet":
-            return self.columns
-        metadata = {TEXT_FORMAT: self.format}
-        text = StructField(unreadable_column(self.session), StringType(), True, metadata)
-        return StructType([*self.columns, text])
-
-    @property
     def order(self) -> list[Column]:
         """What puts rows in the order of their files' paths, and then of their places in a file."""
         return [F.col("_metadata.file_path"), F.col("_metadata.file_block_start")]
 
-    def stream(self, files_per_batch: int | None = None) -> DataFrame:
-        """Return the files, and those that come later, as a streaming DataFrame."""
-        reader = self.session.readStream.format(self.format).schema(self.schema)
-        reader = reader.options(**read_options(self.format, self.multiline), recursiveFileLookup=True)
+    def stream(self, files_per_batch: int | None = None, output_format: str | None = None) -> DataFrame:
+        """Return the files, and those that come later, as a streaming DataFrame.
+
+        If they are written in another format, a record that would lose something is quarantined.
+        """
         # Spark silently skips a new file whose date is older than this.
-        reader = reader.option("maxFileAge", "36500d")
+        reader = self.session.readStream.options(recursiveFileLookup=True, maxFileAge="36500d")
         if files_per_batch is None:
             reader = reader.option("maxBytesPerTrigger", _BYTES_PER_BATCH)
         else:
             reader = reader.option("maxFilesPerTrigger", files_per_batch)
-        return reader.load(_as_pattern(self.session, self.path))
+        path = _as_pattern(self.session, self.path)
+        return self._read(reader, path, exact=output_format not in (None, self.format))
 
     def static(self) -> DataFrame:
         """Return the files that exist at the start as a static DataFrame, sorted by `order`."""
-        reader = self.session.read.format(self.format).schema(self.schema)
-        options = read_options(self.format, self.multiline)
-        rows = reader.options(**options).load([file.path for file in self.files])
+        rows = self._read(self.session.read, [file.path for file in self.files])
         # Spark's sort does not keep the order of the rows of a block.
         order = [*self.order, F.monotonically_increasing_id()]
         names = [f"_sort_{number}" for number in range(len(order))]
@@ -74,17 +72,53 @@ class Source:
         return rows.select("*", *hidden).orderBy(*names).drop(*names)
 
     def check_new(self) -> None:
-        """Check Parquet files that have come since the last call.
-
-        Spark reads a column that a Parquet file lacks as nulls; all other problems it reports itself.
-        """
-        if self.format != "parquet":
-            return
+        """Check the files that have come since the last call: their headers, or footers."""
         file_system = FileSystem(self.session, self.path)
         for path in file_system.paths(self.path):
-            if path not in self._checked:
-                check_parquet(self.session, list(file_system.walk(path)), self.columns)
-                self._checked.add(path)
+            if path in self._checked:
+                continue
+            for file in file_system.walk(path):  # of a directory more may come
+                if file.path not in self._checked:
+                    _check_no_partition(self.path, file)
+                    check_schema(self.session, [file], self.format, self.columns, self.multiline)
+                    self._checked.add(file.path)
+
+    def changed_since_read(self, checkpoint: str) -> list[Entry]:
+        """Return the files that have changed since an earlier run of a checkpoint read them.
+
+        Spark does not read a file again, so that rows which were appended to it are not cleaned.
+        """
+        file_system = FileSystem(self.session, checkpoint)
+        read: dict[str, int] = {}
+        sources = file_system.children(f"{checkpoint.rstrip('/')}/sources")
+        for log in (log for source in sources for log in file_system.children(source.path)):
+            for line in file_system.read(log.path).decode().splitlines():
+                if line.startswith('{"path":'):
+                    entry = json.loads(line)
+                    read[without_scheme(unquote(entry["path"]))] = entry["timestamp"]
+        return [file for file in self.files if read.get(str(file), file.modified_ms) != file.modified_ms]
+
+    def _read(
+        self, reader: DataFrameReader | DataStreamReader, path: Any, *, exact: bool = False
+    ) -> DataFrame:
+        unreadable = unreadable_column(self.session)
+        if self.format == "parquet":
+            return reader.format("parquet").schema(self.columns).load(path)
+        if not keeps_text(self.format, self.multiline):
+            text = StructField(unreadable, StringType(), True, {TEXT_FORMAT: self.format})
+            schema = StructType([*self.columns, text])
+            return reader.format(self.format).schema(schema).option("multiLine", True).load(path)
+        texts = read_texts(reader, path, self.format, len(self.columns), self.multiline)
+        rows = parse(texts, self.format, self.columns, unreadable)
+        if exact:
+            rows = only_exact(rows, self.format, self.columns)
+        metadata = {TEXT_FORMAT: self.format}
+        notes = {**metadata, EXACT: True} if exact else metadata
+        return rows.select(
+            *(F.col(f"parsed.{quoted(name)}").alias(name) for name in self.columns.names),
+            F.col("broken").alias(unreadable, metadata=notes),
+            F.col("text").cast("binary").alias(RECORD, metadata={**metadata, MEMBERS: self.columns.names}),
+        )
 
 
 def open_source(
@@ -114,11 +148,13 @@ def open_source(
             f"input: {path} has no files that show the format and the schema; "
             "give --input-format and --schema"
         )
+    for file in files:
+        _check_no_partition(path, file)
     format = check_choice("input format", format, FORMATS) if format else guess_format(path, files)
-    unreadable = unreadable_column(session)
-    if schema is not None and unreadable in schema.names:
-        raise ConfigError(f"schema: the name {unreadable} is taken; leave this column out")
     columns = check_schema(session, files, format, schema, multiline)
+    for name in columns.names:
+        if name.lower() in (unreadable_column(session), RECORD):
+            raise ConfigError(f"schema: the name {name} is taken; rename the column")
     source = Source(session, path, format, columns, tuple(files), multiline, {file.path for file in files})
     try:
         source.stream().schema  # noqa: B018 (Spark looks at the schema here)
@@ -136,6 +172,18 @@ def _list_files(session: SparkSession, path: str) -> list[Entry]:
     except JVM_ERRORS as error:
         raise ConfigError(f"input: cannot list {path} ({error_message(error)}); check the path") from error
     return files
+
+
+def _check_no_partition(path: str, file: Entry) -> None:
+    """Check that a file is in no directory whose name has a cell of all its rows, such as `year=2024`."""
+    given = path.split("/")
+    for directory in str(file).split("/")[:-1]:
+        name, equals, _ = directory.partition("=")
+        if name and equals and directory not in given:
+            raise SchemaError(
+                f"{file}: the column {name!r} is only in the name of the directory {directory}, and would be "
+                "lost; write it into the files, or give one such directory as the input"
+            )
 
 
 def _as_pattern(session: SparkSession, path: str) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ...config import check_choice
@@ -14,14 +17,22 @@ from ..clean import audit as audit_of
 from ..hadoop import FileSystem
 from ..plan import CONTROL, QUARANTINE, REPAIRS
 from ..sink import check_columns
+from .csv_text import record_of
 from .formats import FORMATS, WRITE_OPTIONS
-from .quarantine import unreadable_column
+from .quarantine import TEXT_FORMAT, unreadable_column
+from .record_text import MEMBERS, RECORD, may_be_repaired, with_changes
 
 _STAGING = "_staging"
+_PARQUET_TIMES = "spark.sql.parquet.outputTimestampType"
+#: Spark numbers the rows of a partition in the lower bits of their ids
+_ROWS_OF_PARTITION = (1 << 33) - 1
 
 
 class Writer:
     """Writes micro-batches to directories; give it to `foreachBatch`.
+
+    A row that was read from a text file by the command, and is written in the same format, leaves with the
+    text of its record: only the cells that rules changed are put into it.
 
     A batch that is written again after a crash replaces what its first attempt left, so that each row is
     there once. The names of the files, such as `part-000012-0003.parquet`, begin with the number of the
@@ -37,7 +48,8 @@ class Writer:
         output: The directory for clean rows.
         format: Their format: `csv` (with a header), `json` or `parquet`.
         audit: The directory for the audit; None for no audit.
-        quarantine: The directory for quarantined rows, with the column `reason`; needed if
+        quarantine: The directory for quarantined rows: their columns, or `_record`, the text of the record,
+            and `_quarantine`, the reason; needed if
             `clean(…, quarantine=True)` made the rows.
         control: The rule log, or what `open_log` opens it by; needed if `clean(…, control=…)` made the rows.
         audit_format: The format of the audit, `json` or `parquet`; if not given, parquet with parquet, json
@@ -108,17 +120,21 @@ class Writer:
         ).first()
         if counted is None:
             raise SparkbleachError("Writer: Spark has not counted the rows of a micro-batch; run it again")
-        hidden = [REPAIRS, QUARANTINE, CONTROL]
+        has_text = RECORD in batch.columns
         if QUARANTINE in batch.columns:
-            hidden.append(unreadable_column(batch.sparkSession))
-            rows = batch.where(quarantined).drop(REPAIRS, CONTROL).withColumnRenamed(QUARANTINE, "reason")
+            rows = batch.where(quarantined).drop(REPAIRS, CONTROL)
+            if has_text:
+                rows = rows.select(QUARANTINE, _readable(F.col(RECORD)).alias(RECORD))
             self._publish(rows.coalesce(1), self.quarantine, self.format, batch_id, counted["quarantined"])
         if self.audit is not None:
             rows = audit_of(batch).coalesce(1)
             self._publish(rows, self.audit, self.audit_format, batch_id, counted["audit"])
-        self._publish(
-            batch.where(is_clean).drop(*hidden), self.output, self.format, batch_id, counted["clean"]
-        )
+        rows, format = batch.where(is_clean), self.format
+        if has_text and batch.schema[RECORD].metadata[TEXT_FORMAT] == self.format:
+            rows, format = self._lines(rows), "text"
+        else:
+            rows = rows.drop(*_hidden(batch))
+        self._publish(rows, self.output, format, batch_id, counted["clean"])
         if self.control is not None:
             outcomes = sorted(map(Outcome.from_json, counted["outcomes"]), key=lambda outcome: outcome.order)
             self.control.record(batch_id, outcomes)
@@ -126,6 +142,18 @@ class Writer:
         self.rows += counted["clean"]
         self.quarantined += counted["quarantined"]
         self.repairs += counted["repairs"]
+
+    def _lines(self, rows: DataFrame) -> DataFrame:
+        """Return the texts of clean rows; that of a CSV file begins with the header."""
+        members = rows.schema[RECORD].metadata[MEMBERS]
+        repaired = may_be_repaired(rows)
+        text = with_changes(rows, F.col(RECORD), self.format, members, _hidden(rows), repaired)
+        line = text.cast("string")
+        if self.format == "csv":
+            in_partition = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROWS_OF_PARTITION))
+            header = F.lit(record_of(members) + "\n")
+            line = F.when(in_partition == 0, F.concat(header, line)).otherwise(line)
+        return rows.select(line.alias("value"))
 
     def _publish(
         self, rows: DataFrame, directory: str | None, format: str, batch_id: int, n_rows: int
@@ -138,18 +166,47 @@ class Writer:
         staging = f"{directory}/{_STAGING}"
         prefix = f"part-{batch_id:06}-"
         if n_rows:
-            rows.write.format(format).options(**WRITE_OPTIONS[format]).mode("overwrite").save(
-                f"{staging}/batch-{batch_id}"
-            )
+            options = {**WRITE_OPTIONS.get(format, {}), "maxRecordsPerFile": 0}
+            writer = rows.write.format(format).options(**options).mode("overwrite")
+            with _microseconds(rows.sparkSession):
+                writer.save(f"{staging}/batch-{batch_id}")
         for left in file_system.children(directory, f"{prefix}*"):  # by an earlier attempt
             file_system.delete(left.path)
         if n_rows == 0:
             return
-        for number, part in enumerate(file_system.children(f"{staging}/batch-{batch_id}", "part-*")):
-            target = f"{directory}/{prefix}{number:04}.{format}"
+        parts = file_system.children(f"{staging}/batch-{batch_id}", "part-*")
+        ending = self.format if format == "text" else format
+        for number, part in enumerate(part for part in parts if part.size):
+            target = f"{directory}/{prefix}{number:04}.{ending}"
             if not file_system.rename(part.path, target):
                 raise SparkbleachError(
                     f"{target}: cannot move {part.path} there; check permissions and free space"
                 )
         file_system.delete(staging)
         reach("writer.publish")
+
+
+@contextmanager
+def _microseconds(session: SparkSession) -> Iterator[None]:
+    """Let Spark write times to Parquet as microseconds; in its own way, INT96, few others read all years."""
+    before = session.conf.get(_PARQUET_TIMES, None)
+    session.conf.set(_PARQUET_TIMES, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(_PARQUET_TIMES)
+        else:
+            session.conf.set(_PARQUET_TIMES, before)
+
+
+def _hidden(batch: DataFrame) -> list[str]:
+    """Return the columns that are no data."""
+    names = [REPAIRS, QUARANTINE, CONTROL, RECORD]
+    return [*names, unreadable_column(batch.sparkSession)] if QUARANTINE in batch.columns else names
+
+
+def _readable(text: Column) -> Column:
+    """Return the text of a record; of one that is not valid UTF-8, each byte as a character."""
+    string = text.cast("string")
+    return F.when(F.is_valid_utf8(string), string).otherwise(F.decode(text, "ISO-8859-1"))

@@ -1,0 +1,46 @@
+"""Records that leave in another format: only those that lose nothing."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from ..plan import quoted
+from .csv_schema import INFERRED, returns
+from .record_text import csv_cells
+
+
+def only_exact(rows: DataFrame, format: str, fields: StructType) -> DataFrame:
+    """Return parsed rows in which a record is broken if its cells would not be written as they are.
+
+    In CSV those are cells of an inferred type that would be written in another way, such as 007 as 7; they
+    become null. In JSON those are members that are no columns.
+    """
+    if format == "json":
+        more = F.size(F.array_except(F.json_object_keys("text"), F.array(*map(F.lit, fields.names)))) > 0
+        return rows.withColumn("broken", F.coalesce("broken", F.when(more, F.col("text"))))
+    inferred = [field for field in fields if INFERRED in field.metadata]
+    if not inferred:
+        return rows
+    texts = StructType([StructField(field.name, StringType()) for field in fields])
+    rows = rows.withColumn("cells", csv_cells(F.col("text"), texts))
+    differs = {
+        field.name: F.coalesce(~returns(F.col(f"cells.{quoted(field.name)}"), field.dataType), F.lit(False))
+        for field in inferred
+    }
+    changed = reduce(or_, differs.values())
+    kept = [
+        F.when(~differs[name], F.col(f"parsed.{quoted(name)}")).alias(name)
+        if name in differs
+        else F.col(f"parsed.{quoted(name)}").alias(name)
+        for name in fields.names
+    ]
+    return rows.select(
+        "text",
+        F.struct(*kept).alias("parsed"),
+        F.coalesce("broken", F.when(changed, F.col("text"))).alias("broken"),
+    )

@@ -1,0 +1,214 @@
+"""The text of records in files: what no rule changes leaves byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sparkbleach.spark.files.csv_text import cells_of, record_of
+from sparkbleach.spark.files.json_text import put_members
+from tests.support.commands import Run, read_csv
+
+HEADER = "id,zip,city,note\n"
+#: cells that another program would write in another way
+ODD = [
+    "", '""', "01234", "1.10", "+3", "007", "1e5", "NaN", "True", "null", " a ", "\ta", "a\rb", "a\x00b", "é",
+    '"a, b"', '"a ""b"""', '5" pipe', '"a"', "'a'", "#", "\\", '"\\"', "2024-01-31T10:00:00.123456+02:00",
+    "\ufeffa", "\u2028", "𝄞", "\ufffd", "x" * 40_000,
+]  # fmt: skip
+
+
+def bodies(directory: Path) -> bytes:
+    """Return the lines of all part files of a directory, without headers."""
+    parts = [path.read_bytes() for path in sorted(directory.glob("part-*"))]
+    header = HEADER.encode()
+    assert all(part.startswith(header) for part in parts if directory.glob("part-*.csv"))
+    return b"".join(part.removeprefix(header) for part in parts)
+
+
+def test_odd_csv_lines(run: Run, rules: Path, tmp_path: Path) -> None:
+    """Each line of a CSV file is in the output or in the quarantine, byte for byte but for repaired cells."""
+    draw = random.Random(5)  # noqa: S311
+    rows = [[str(n), "1", "Paris", draw.choice(ODD)] for n in range(200)]
+    good = [",".join(row).encode() for row in rows]
+    bad = [
+        b'200,1,"Paris',
+        b'201,1,"' + b"x" * 40_000,
+        b'202,1,"Paris"x,y',
+        b"203,1,Caf\xe9,",
+        b"204,1,Paris",
+        b"205,1,Paris,,",
+        b"," * 30_000,
+        HEADER.rstrip().encode(),
+        b"\x00",
+        b'"',
+    ]
+    repaired = b'206,01,"Paris, x", "a" \n207,1,Pariss,1.10\n208,1,"Pariss",""\n'
+    source = tmp_path / "in"
+    source.mkdir()
+    lines = [*good, *bad]
+    draw.shuffle(lines)
+    text = (
+        b"\xef\xbb\xbf" + HEADER.encode() + b"\n".join([lines[0] + b"\r", b"", *lines[1:]]) + b"\n" + repaired
+    )
+    (source / "a.csv").write_bytes(text.rstrip(b"\n"))
+    (tmp_path / "rules.yml").write_text('rules:\n  - "city: zip -> city WHERE id > 206"\n')
+    arguments = ["clean", "--rules", tmp_path / "rules.yml", "--input", source, "--id", "id"]
+    result = run(
+        *arguments, "--output", tmp_path / "out", "--schema", "id INT, zip INT, city STRING, note STRING"
+    )
+    assert result.exit_code == 0, result.output
+    expected = [line for line in lines if line in good]
+    expected += [b'206,01,"Paris, x", "a" ', b"207,1,Pariss,1.10", b'208,1,"Pariss",""']
+    assert bodies(tmp_path / "out").split(b"\n") == [*expected, b""]
+    quarantined = {row["_record"]: row["_quarantine"] for row in read_csv(tmp_path / "out-quarantine")}
+    assert sorted(quarantined) == sorted(line.decode("latin-1") for line in bad if line.strip(b"\x00"))
+    assert quarantined["203,1,Café,"].startswith("malformed: not valid UTF-8")
+    assert "does not end on its line" in quarantined['200,1,"Paris']
+
+
+def test_only_repaired_cells_change(run: Run, tmp_path: Path) -> None:
+    """A repair changes its cell in the text of a CSV record or a JSON object, and nothing else."""
+    (tmp_path / "rules.yml").write_text('rules:\n  - "city: zip -> city"\n')
+    (tmp_path / "in.csv").write_text(
+        HEADER + '1,01,"a, ""b""",+3\n2,1,"a, ""b""",\n3,001,"c" , "" \n4,+1,"c",""\n5,1, ,"1.10"\n'
+    )
+    (tmp_path / "in.jsonl").write_text(
+        '{"id": 1, "zip": 1, "city": "a", "n": 1.10}\n{"zip":1,"city":"a","id":2, "more": [1.0,  2]}\n'
+        ' {"id":3, "zip" : 1,"city": "b" ,"when": "2024-01-31T10:00:00.123456+02:00"}\r\n'
+        '{"id":4,"zip":1,"zip":2,"city":"a"}\n{"id":5,"zip":1,"city":"\\ud800"}\n{"id":6,"zip":1,"city":null}'
+    )
+    schema = "id INT, zip INT, city STRING"
+    for name, fields in (("csv", f"{schema}, note STRING"), ("jsonl", schema)):
+        result = run(
+            "clean", "--rules", tmp_path / "rules.yml", "--input", tmp_path / f"in.{name}", "--id", "id",
+            "--output", tmp_path / name, "--schema", fields, "--repair", "class",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+    assert bodies(tmp_path / "csv").decode() == (
+        '1,01,"a, ""b""",+3\n2,1,"a, ""b""",\n4,+1,"a, ""b""",""\n5,1,"a, ""b""","1.10"\n'
+    )
+    written = b"".join(path.read_bytes() for path in sorted((tmp_path / "jsonl").glob("part-*")))
+    assert written.decode() == (
+        '{"id": 1, "zip": 1, "city": "a", "n": 1.10}\n{"zip":1,"city":"a","id":2, "more": [1.0,  2]}\n'
+        ' {"id":3, "zip" : 1,"city": "a" ,"when": "2024-01-31T10:00:00.123456+02:00"}\n'
+        '{"id":6,"zip":1,"city":null}\n'
+    )
+    reasons = [
+        json.loads(line)["_quarantine"]
+        for path in (tmp_path / "jsonl-quarantine").glob("part-*")
+        for line in path.read_text().splitlines()
+    ]
+    assert len(reasons) == 2
+    assert "is there twice" in reasons[0]
+    assert "half a character" in reasons[1]
+
+
+def test_later_files(run: Run, rules: Path, tmp_path: Path) -> None:
+    """A cell that an inferred type would write differently stays; on the way to Parquet it is quarantined."""
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.csv").write_text("id,zip,city,reason\n1,1,a,1.5\n2,1,a,2.5\n")
+    later = '007,01234,a,1.10\n8,+3,a,1e2\n9,1,"x\nx",\n10,2,b,3.5\n'
+    for format in ("csv", "parquet"):
+        (source / "b.csv").unlink(missing_ok=True)
+        arguments = [
+            "clean",
+            "--rules",
+            rules,
+            "--input",
+            source,
+            "--id",
+            "id",
+            "--output",
+            tmp_path / format,
+        ]
+        arguments += ["--output-format", format]
+        assert run(*arguments).exit_code == 0
+        (source / "b.csv").write_bytes(b"id,zip,city,reason\n" + later.encode() + b"11,1,Caf\xe9,\n")
+        result = run(*arguments)
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "csv" / "part-000001-0000.csv").read_text() == (
+        "id,zip,city,reason\n007,01234,a,1.10\n8,+3,a,1e2\n10,2,b,3.5\n"
+    )
+    quarantined = [row["_record"] for row in read_csv(tmp_path / "csv-quarantine")]
+    assert quarantined == ['9,1,"x', 'x",', "11,1,Café,"]
+    ids = [pq.read_table(path)["id"].to_pylist() for path in sorted((tmp_path / "parquet").glob("part-*"))]
+    assert ids == [[1, 2], [10]]
+    (path,) = (tmp_path / "parquet-quarantine").glob("part-*")
+    reasons = pq.read_table(path)["_quarantine"].to_pylist()
+    assert len(reasons) == 5
+    assert "zip: '01234' would not be written back as it is" in reasons[0]
+    assert "zip: '+3' would not" in reasons[1]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_cells_of_records(seed: int) -> None:
+    """A record that was made of cells has these cells."""
+    draw = random.Random(seed)  # noqa: S311
+    cells = [
+        "".join(draw.choices('ab ,"\r\n\x00é', k=draw.randrange(5))) for _ in range(draw.randrange(1, 5))
+    ]
+    assert cells_of(record_of(cells)) == cells
+
+
+def test_texts_that_are_no_records() -> None:
+    """A quote that is not closed, or has text after it, makes no record, however long it is."""
+    for text in ('"', '"a', '"a"b', 'a,"b" ', '"' + "x" * 100_000):
+        assert cells_of(text) is None
+    assert cells_of('5" pipe, "a"') == ['5" pipe', ' "a"']
+
+
+def test_members_that_an_object_lacks() -> None:
+    """A member that an object does not have comes at its end."""
+    assert put_members(' {"a": 1.0 } ', '{"b":2}') == ' {"a": 1.0,"b":2 } '
+
+
+def test_what_would_be_lost_is_said(run: Run, rules: Path, tmp_path: Path) -> None:
+    """A column in the name of a directory is refused; a file that grew after it was read is named."""
+    source = tmp_path / "in"
+    (source / "year=2024").mkdir(parents=True)
+    file = source / "year=2024" / "a b.csv"
+    file.write_text("id,zip,city\n1,1,a\n")
+    arguments = ["clean", "--rules", rules, "--id", "id", "--output", tmp_path / "out", "--input"]
+    refused = run(*arguments, source)
+    assert refused.exit_code == 2
+    assert "the column 'year' is only in the name of the directory year=2024" in refused.stderr
+    assert run(*arguments, file.parent).exit_code == 0
+    assert "warning" not in run(*arguments, file.parent).stderr
+    file.write_text("id,zip,city\n1,1,a\n2,1,a\n")
+    os.utime(file, (1, 1))
+    again = run(*arguments, file.parent)
+    assert "nothing new" in again.stdout
+    assert f"warning: {file} was changed after it was read" in again.stderr
+
+
+def test_times_in_parquet(run: Run, rules: Path, tmp_path: Path) -> None:
+    """Times with a zone leave as microseconds, so that any reader has the year 1."""
+    when = [datetime(1, 1, 1, tzinfo=UTC), datetime(2024, 1, 31, 10, 0, 0, 123456, tzinfo=UTC)]
+    table = pa.table(
+        {"id": [1, 2], "zip": [1, 1], "city": ["a", "a"], "when": pa.array(when, pa.timestamp("us", "UTC"))}
+    )
+    pq.write_table(table, tmp_path / "in.parquet")
+    result = run(
+        "clean",
+        "--rules",
+        rules,
+        "--input",
+        tmp_path / "in.parquet",
+        "--id",
+        "id",
+        "--output",
+        tmp_path / "out",
+    )
+    assert result.exit_code == 0, result.output
+    (path,) = (tmp_path / "out").glob("part-*")
+    assert pq.ParquetFile(path).schema.column(3).physical_type == "INT64"
+    assert pq.read_table(path)["when"].to_pylist() == when
