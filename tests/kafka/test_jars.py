@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import ssl
+import subprocess
 import threading
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
@@ -14,32 +17,33 @@ import pytest
 from sparkbleach.errors import DownloadError
 from sparkbleach.kafka import jars
 
-SPARK = "org/apache/spark"
+SPARK = "org.apache.spark"
 CONNECTOR, TOKENS = "spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13"
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><dependencies>
-<dependency><groupId>org.apache.spark</groupId><artifactId>{tokens}</artifactId><version>{version}</version>
-<scope>compile</scope></dependency>
-<dependency><groupId>org.apache.spark</groupId><artifactId>{tokens}</artifactId><version>{version}</version>
-<type>test-jar</type><scope>test</scope></dependency>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId><version>3.9.2</version>
-</dependency>
-<dependency><groupId>org.apache.commons</groupId><artifactId>commons-pool2</artifactId><version>2.13</version>
-<scope>compile</scope></dependency></dependencies></project>"""
+CLIENTS = "org.apache.kafka:kafka-clients"
 
 
 class Repository:
-    """A Maven repository on this machine."""
+    """A Maven repository on this machine, with a certificate of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path) -> None:
         self.files: dict[str, bytes] = {}
         self.asked: list[str] = []
+        self.leads_to = ""  #: where requests by https are sent, if anywhere
+        self.certificate = directory / "certificate.pem"
+        key = directory / "key.pem"
+        command = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key}"
+        command += f" -out {self.certificate} -addext subjectAltName=DNS:localhost"
+        subprocess.run(command.split(), check=True, capture_output=True)  # noqa: S603
         repository = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 repository.asked.append(self.path)
                 data = repository.files.get(self.path)
-                self.send_response(404 if data is None else 200)
+                is_led = bool(repository.leads_to) and isinstance(self.connection, ssl.SSLSocket)
+                self.send_response(302 if is_led else 404 if data is None else 200)
+                if is_led:
+                    self.send_header("Location", repository.leads_to + self.path)
                 self.end_headers()
                 self.wfile.write(data or b"")
 
@@ -47,59 +51,57 @@ class Repository:
                 """Say nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/maven"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, key)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"https://localhost:{self.server.server_port}/maven"
+        self.plain = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
-    def add_jar(self, group: str, name: str, its_version: str) -> None:
-        """Add a jar and its checksum."""
-        data = f"{name} {its_version}".encode()
-        path = f"/maven/{group}/{name}/{its_version}/{name}-{its_version}.jar"
-        self.files[path] = data
-        self.files[f"{path}.sha1"] = hashlib.sha1(data, usedforsecurity=False).hexdigest().encode()
-
-    def list_versions(self, name: str, *versions: str) -> None:
-        """Say which versions there are."""
-        listed = "".join(f"<version>{one}</version>" for one in versions)
-        text = f"<metadata><versioning><versions>{listed}</versions></versioning></metadata>"
-        self.files[f"/maven/{SPARK}/{name}/maven-metadata.xml"] = text.encode()
+    def add_jar(self, coordinates: str) -> str:
+        """Add a jar; return its line in a list of jars."""
+        data = f"content of {coordinates}".encode()
+        artifact = jars.Artifact(hashlib.sha256(data).hexdigest(), *coordinates.split(":"))
+        self.files[f"/maven/{artifact.path}"] = data
+        return f"{artifact.sha256}  {artifact}\n"
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
-    """A repository with a connector, and an empty cache."""
-    made = Repository()
-    thread = threading.Thread(target=made.server.serve_forever)
-    thread.start()
+    """A repository with connectors, a list that has them, and an empty cache."""
+    made = Repository(tmp_path)
+    servers = (made.server, made.plain)
+    threads = [threading.Thread(target=server.serve_forever) for server in servers]
+    for thread in threads:
+        thread.start()
     monkeypatch.setenv("SPARKBLEACH_MAVEN_URL", made.url)
+    monkeypatch.setenv("SSL_CERT_FILE", str(made.certificate))
+    monkeypatch.setattr(urllib.request, "_opener", None)  # it may have read other certificates
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.setattr("sparkbleach.kafka.jars.time.sleep", lambda _: None)
     monkeypatch.setattr(jars, "version", lambda _: "4.3.0")
-    made.list_versions(CONNECTOR, "3.5.9", "4.1.3", "4.2.0", "4.3.0-preview1", "4.3.1", "5.0.0")
-    made.list_versions(TOKENS, "4.0.0", "4.1.0-preview1")
-    made.add_jar(SPARK, CONNECTOR, "4.2.0")
-    pom = POM.format(tokens=TOKENS, version="4.2.0").encode()
-    made.files[f"/maven/{SPARK}/{CONNECTOR}/4.2.0/{CONNECTOR}-4.2.0.pom"] = pom
-    made.add_jar(SPARK, TOKENS, "4.0.0")
-    made.add_jar("org/apache/kafka", "kafka-clients", "3.9.2")
-    made.add_jar("org/apache/commons", "commons-pool2", "2.13")
+    listed = "# a comment\n"
+    for one in ("3.5.9", "4.1.3", "4.2.0", "4.3.1", "5.0.0"):
+        listed += "\n" + made.add_jar(f"{SPARK}:{CONNECTOR}:{one}") + made.add_jar(f"{SPARK}:{TOKENS}:4.0.0")
+        listed += made.add_jar(f"{CLIENTS}:3.9.2")
+    monkeypatch.setattr(jars, "_CONNECTOR", tmp_path / "connector-jars.txt")
+    jars._CONNECTOR.write_text(listed)
     yield made
-    made.server.shutdown()
-    thread.join()
-    made.server.server_close()
+    for server, thread in zip(servers, threads, strict=True):
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    urllib.request._opener = None  # type: ignore[attr-defined]
 
 
 def test_the_newest_fitting_connector_is_fetched_once(repository: Repository, tmp_path: Path) -> None:
     """It is the newest release that is not newer than PySpark; the second time nothing is asked for."""
     lines: list[str] = []
     found = jars.connector_jars(lines.append)
-    assert [path.name for path in found] == [
-        f"{CONNECTOR}-4.2.0.jar",
-        f"{TOKENS}-4.0.0.jar",
-        "kafka-clients-3.9.2.jar",
-        "commons-pool2-2.13.jar",
-    ]
+    names = [f"{CONNECTOR}-4.2.0.jar", f"{TOKENS}-4.0.0.jar", "kafka-clients-3.9.2.jar"]
+    assert [path.name for path in found] == names
     assert lines == ["fetching Spark's Kafka connector 4.2.0, the newest one for PySpark 4.3.0 ..."]
-    assert found[0].read_bytes() == f"{CONNECTOR} 4.2.0".encode()
+    assert found[0].read_bytes() == f"content of {SPARK}:{CONNECTOR}:4.2.0".encode()
     assert all(path.is_relative_to(tmp_path / "cache" / "sparkbleach" / "jars") for path in found)
     repository.asked.clear()
     assert jars.connector_jars(lines.append) == found
@@ -107,13 +109,46 @@ def test_the_newest_fitting_connector_is_fetched_once(repository: Repository, tm
     assert (repository.asked, len(lines)) == ([], 1)
 
 
-def test_a_damaged_jar_is_refused(repository: Repository, tmp_path: Path) -> None:
-    """What does not have its checksum is not kept."""
-    path = f"/maven/{SPARK}/{CONNECTOR}/4.2.0/{CONNECTOR}-4.2.0.jar"
+def test_a_jar_that_is_not_the_listed_one_is_refused(repository: Repository, tmp_path: Path) -> None:
+    """What a repository sends is not kept if it is another jar, whatever checksum is beside it there."""
+    path = f"/maven/org/apache/spark/{CONNECTOR}/4.2.0/{CONNECTOR}-4.2.0.jar"
     repository.files[path] += b"!"
+    repository.files[f"{path}.sha1"] = hashlib.sha1(repository.files[path]).hexdigest().encode()  # noqa: S324
     with pytest.raises(DownloadError, match="has the checksum"):
         jars.connector_jars()
     assert not list((tmp_path / "cache").rglob(f"{CONNECTOR}*.jar"))
+
+
+def test_a_jar_that_was_changed_in_the_cache_is_fetched_again(repository: Repository) -> None:
+    """Each use compares the jars of the cache with their checksums; one that differs is replaced, alone."""
+    connector, *_, clients = jars.connector_jars()
+    right = clients.read_bytes()
+    clients.write_bytes(b"another jar")
+    repository.asked.clear()
+    lines: list[str] = []
+    assert jars.connector_jars(lines.append)[-1] == clients
+    assert clients.read_bytes() == right
+    assert (len(repository.asked), len(lines)) == (1, 1)
+    connector.write_bytes(b"another jar")
+    repository.files.clear()
+    with pytest.raises(DownloadError, match="404"):
+        jars.connector_jars()
+
+
+def test_jars_come_by_https_only(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository without https is refused before it is asked, and one that leads to such a place, too."""
+    plain = f"http://127.0.0.1:{repository.plain.server_port}"
+    monkeypatch.setenv("SPARKBLEACH_MAVEN_URL", f"{plain}/maven")
+    with pytest.raises(DownloadError, match=r"by https only; give .* begins with https://"):
+        jars.connector_jars()
+    assert repository.asked == []
+    monkeypatch.setenv("SPARKBLEACH_MAVEN_URL", "file:///tmp")
+    with pytest.raises(DownloadError, match="by https only"):
+        jars.connector_jars()
+    monkeypatch.setenv("SPARKBLEACH_MAVEN_URL", repository.url)
+    repository.leads_to = plain
+    with pytest.raises(DownloadError, match=rf"{plain}/maven/.*\.jar: jars are fetched by https only"):
+        jars.connector_jars()
 
 
 def test_a_failed_download_is_reported(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,11 +159,21 @@ def test_a_failed_download_is_reported(repository: Repository, monkeypatch: pyte
     with pytest.raises(DownloadError, match="check the network"):
         jars.broker_jars()
     monkeypatch.setattr(jars, "version", lambda _: "2.4.0")
-    with pytest.raises(DownloadError, match=r"of version 2\.4\.0 or of an older 2\.x"):
+    with pytest.raises(DownloadError, match=r"none for PySpark 2\.4\.0 among 3\.5\.9, .*; give Spark"):
         jars.connector_jars()
-    monkeypatch.setenv("SPARKBLEACH_MAVEN_URL", "http://127.0.0.1:1")
+    monkeypatch.setattr(jars, "version", lambda _: "4.3.0")
+    monkeypatch.setenv("SPARKBLEACH_MAVEN_URL", "https://127.0.0.1:1")
     with pytest.raises(DownloadError, match="give another repository"):
         jars.connector_jars()
+
+
+def test_each_supported_pyspark_has_a_connector_with_all_its_jars() -> None:
+    """The list has a block for each release of the connector, in which the connector comes first."""
+    blocks = jars._read_blocks(jars._CONNECTOR)
+    assert {block[0].version[:3] for block in blocks} == {"4.1", "4.2"}
+    for block in blocks:
+        assert [artifact.name for artifact in block] == [CONNECTOR, TOKENS, "kafka-clients", "commons-pool2"]
+        assert all(len(artifact.sha256) == 64 for artifact in block)
 
 
 def test_the_mirror_of_maven_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,14 +184,14 @@ def test_the_mirror_of_maven_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyP
     settings = tmp_path / ".m2" / "settings.xml"
     settings.parent.mkdir()
     mirror = "<mirror><mirrorOf>{}</mirrorOf><url>{}</url></mirror>"
-    mirrors = mirror.format("*,!central", "http://a") + mirror.format("central", "http://b/maven/")
+    mirrors = mirror.format("*,!central", "https://a") + mirror.format("central", "https://b/maven/")
     space = 'xmlns="http://maven.apache.org/SETTINGS/1.0.0"'
     settings.write_text(f"<settings {space}><mirrors>{mirrors}</mirrors></settings>")
-    assert jars.repository() == "http://b/maven"
+    assert jars.repository() == "https://b/maven"
     settings.write_text("<settings")
     assert jars.repository() == "https://repo1.maven.org/maven2"
-    monkeypatch.setenv("SPARKBLEACH_MAVEN_URL", "http://c/")
-    assert jars.repository() == "http://c"
+    monkeypatch.setenv("SPARKBLEACH_MAVEN_URL", "https://c/")
+    assert jars.repository() == "https://c"
 
 
 def test_the_connector_of_this_environment(connector: str | None) -> None:

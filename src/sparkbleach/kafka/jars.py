@@ -20,9 +20,7 @@ from pathlib import Path
 from ..errors import DownloadError
 
 _CENTRAL = "https://repo1.maven.org/maven2"
-_CONNECTOR = ("org.apache.spark", "spark-sql-kafka-0-10_2.13")
-#: the jars that the connector needs and Spark does not have; the names are those in its POM
-_NEEDED = ("spark-token-provider-kafka-0-10_2.13", "kafka-clients", "commons-pool2")
+_CONNECTOR = Path(__file__).with_name("connector-jars.txt")
 _BROKER = Path(__file__).with_name("broker-jars.txt")
 _ATTEMPTS = 3
 _TIMEOUT_SECONDS = 60
@@ -31,24 +29,27 @@ _DOWNLOADS_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Artifact:
-    """A jar of a Maven repository."""
+    """A jar of a Maven repository, and what it must be."""
 
+    sha256: str
     group: str
     name: str
     version: str
 
     @classmethod
-    def parse(cls, text: str) -> Artifact:
-        """Return what `group:name:version` names."""
-        return cls(*text.split(":"))
+    def parse(cls, line: str) -> Artifact:
+        """Return what a checksum and `group:name:version` say."""
+        sha256, coordinates = line.split()
+        return cls(sha256, *coordinates.split(":"))
 
     def __str__(self) -> str:
         return f"{self.group}:{self.name}:{self.version}"
 
-    def path(self, ending: str = "jar") -> str:
-        """Return the path of the file in a repository."""
+    @property
+    def path(self) -> str:
+        """The path of the file in a repository."""
         directory = self.group.replace(".", "/")
-        return f"{directory}/{self.name}/{self.version}/{self.name}-{self.version}.{ending}"
+        return f"{directory}/{self.name}/{self.version}/{self.name}-{self.version}.jar"
 
 
 def repository() -> str:
@@ -56,9 +57,14 @@ def repository() -> str:
 
     SPARKBLEACH_MAVEN_URL has precedence over the mirror of `central` in ~/.m2/settings.xml, and that over
     Maven Central.
+
+    Raises:
+        DownloadError: If the address does not begin with https.
     """
     given = os.environ.get("SPARKBLEACH_MAVEN_URL")
-    return (given or _mirror(Path.home() / ".m2" / "settings.xml") or _CENTRAL).rstrip("/")
+    url = (given or _mirror(Path.home() / ".m2" / "settings.xml") or _CENTRAL).rstrip("/")
+    _check_https(url)
+    return url
 
 
 def cache() -> Path:
@@ -70,21 +76,21 @@ def cache() -> Path:
 def connector_jars(notify: Callable[[str], None] = lambda _: None) -> list[Path]:
     """Return the jars that make Spark read and write Kafka, fetched if they are not in the cache.
 
-    The connector has the version of PySpark, or, where that is not published, the newest older one of the
-    same major version; `notify` gets a line that says which, when it is fetched.
+    The connector has the version of PySpark, or, where that is not known, the newest older one of the same
+    major version; `notify` gets a line that says which, when it is fetched.
     """
     wanted = version("pyspark")
-    note = cache() / f"connector-for-{wanted}.txt"
-    if note.exists():
-        artifacts = [Artifact.parse(line) for line in note.read_text().split()]
-    else:
-        found = _newest(*_CONNECTOR, wanted)
-        other = "" if found == wanted else f", the newest one for PySpark {wanted}"
-        notify(f"fetching Spark's Kafka connector {found}{other} ...")
-        artifacts = _with_needed(Artifact(*_CONNECTOR, found))
-    jars = _fetch_all([(artifact, None) for artifact in artifacts])
-    _save(note, "".join(f"{artifact}\n" for artifact in artifacts).encode())
-    return jars
+    limit = _numbers(wanted)
+    known = {block[0].version: block for block in _read_blocks(_CONNECTOR)}
+    fitting = [one for one in known if _numbers(one) <= limit and _numbers(one)[0] == limit[0]]
+    if not fitting:
+        raise DownloadError(
+            f"Spark's Kafka connector: there is none for PySpark {wanted} among {', '.join(known)}; "
+            "give Spark the connector by spark.jars or spark.jars.packages"
+        )
+    found = max(fitting, key=_numbers)
+    other = "" if found == wanted else f", the newest one for PySpark {wanted}"
+    return _fetch_all(known[found], lambda: notify(f"fetching Spark's Kafka connector {found}{other} ..."))
 
 
 def spark_jars(notify: Callable[[str], None] = lambda _: None) -> str:
@@ -98,83 +104,52 @@ def spark_jars(notify: Callable[[str], None] = lambda _: None) -> str:
 
 def broker_jars(notify: Callable[[str], None] = lambda _: None) -> list[Path]:
     """Return the jars of a Kafka broker, fetched, with a line for `notify`, if they are not in the cache."""
-    lines = [line.split() for line in _BROKER.read_text().splitlines() if not line.startswith("#")]
-    artifacts = [(Artifact.parse(coordinates), checksum) for checksum, coordinates in lines]
-    if not all((cache() / artifact.path()).exists() for artifact, _ in artifacts):
-        notify("fetching a Kafka broker, 44 MB ...")
-    return _fetch_all(artifacts)
+    [artifacts] = _read_blocks(_BROKER)
+    return _fetch_all(artifacts, lambda: notify("fetching a Kafka broker, 44 MB ..."))
 
 
-def _newest(group: str, name: str, wanted: str) -> str:
-    """Return the version of an artifact that a repository has: the wanted one, or the newest older one."""
-    listing = ET.fromstring(_download(f"{group.replace('.', '/')}/{name}/maven-metadata.xml"))  # noqa: S314 -- a repository that code comes from is trusted
-    limit = _numbers(wanted)
-    fitting = [
-        found.text
-        for found in listing.iter("version")
-        if found.text
-        and re.fullmatch(r"\d+\.\d+\.\d+", found.text)
-        and _numbers(found.text) <= limit
-        and _numbers(found.text)[0] == limit[0]
-    ]
-    if not fitting:
-        raise DownloadError(
-            f"{repository()}: there is no {group}:{name} of version {wanted} or of an older {limit[0]}.x; "
-            "give Spark the connector by spark.jars or spark.jars.packages"
-        )
-    return max(fitting, key=_numbers)
+def _read_blocks(path: Path) -> list[list[Artifact]]:
+    """Return the jars of a list, in which blank lines are between blocks."""
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    blocks = "\n".join(lines).strip().split("\n\n")
+    return [[Artifact.parse(line) for line in block.splitlines()] for block in blocks]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
-def _with_needed(connector: Artifact) -> list[Artifact]:
-    """Return the connector, and the jars that it needs and Spark does not have."""
-    pom = ET.fromstring(_download(connector.path("pom")))  # noqa: S314 -- as above
-    space = {"m": pom.tag.partition("}")[0].lstrip("{")}
-    found = {}
-    for dependency in pom.iterfind("m:dependencies/m:dependency", space):
-        group, name, its_version, scope = (
-            dependency.findtext(f"m:{tag}", "", space)
-            for tag in ("groupId", "artifactId", "version", "scope")
-        )
-        if name in _NEEDED and scope in ("", "compile", "runtime"):
-            if group == connector.group:  # not every repository has every version of Spark's own parts
-                its_version = _newest(group, name, its_version)
-            found[name] = Artifact(group, name, its_version)
-    missing = [name for name in _NEEDED if name not in found]
-    if missing:
-        raise DownloadError(
-            f"{connector}: its POM does not name {', '.join(missing)}; "
-            "give Spark the connector by spark.jars or spark.jars.packages"
-        )
-    return [connector, *(found[name] for name in _NEEDED)]
-
-
-def _fetch_all(artifacts: Sequence[tuple[Artifact, str | None]]) -> list[Path]:
+def _fetch_all(artifacts: Sequence[Artifact], announce: Callable[[], None]) -> list[Path]:
+    """Return jars of the cache; those that are missing there, or are not what they must be, are fetched."""
     with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE, "sparkbleach-jars") as pool:
-        return list(pool.map(lambda one: _fetch(*one), artifacts))
+        missing = [
+            one for one, kept in zip(artifacts, pool.map(_is_kept, artifacts), strict=True) if not kept
+        ]
+        if missing:
+            announce()
+            list(pool.map(_fetch, missing))
+    return [cache() / artifact.path for artifact in artifacts]
 
 
-def _fetch(artifact: Artifact, sha256: str | None) -> Path:
-    """Return a jar of the cache; if it is missing, fetch it and compare it with its checksum."""
-    path = cache() / artifact.path()
-    if path.exists():
-        return path
-    data = _download(artifact.path())
-    if sha256 is None:
-        expected = _download(artifact.path("jar.sha1")).decode().split()[0]
-        found = hashlib.sha1(data, usedforsecurity=False).hexdigest()
-    else:
-        expected, found = sha256, hashlib.sha256(data).hexdigest()
-    if found != expected:
+def _is_kept(artifact: Artifact) -> bool:
+    """Return whether the cache has a jar as it must be."""
+    try:
+        with (cache() / artifact.path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == artifact.sha256
+    except FileNotFoundError:
+        return False
+
+
+def _fetch(artifact: Artifact) -> None:
+    """Fetch a jar into the cache, if it is what it must be."""
+    data = _download(artifact.path)
+    found = hashlib.sha256(data).hexdigest()
+    if found != artifact.sha256:
         raise DownloadError(
-            f"{artifact}: what {repository()} sent has the checksum {found}, not {expected}; "
+            f"{artifact}: what {repository()} sent has the checksum {found}, not {artifact.sha256}; "
             "try again, or give another repository by SPARKBLEACH_MAVEN_URL"
         )
-    _save(path, data)
-    return path
+    _save(cache() / artifact.path, data)
 
 
 def _save(path: Path, data: bytes) -> None:
@@ -190,8 +165,8 @@ def _download(path: str) -> bytes:
     url = f"{repository()}/{path}"
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 -- the user's choice
-                return bytes(answer.read())
+            with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 -- it is https
+                data, came_from = bytes(answer.read()), str(answer.url)
         except (OSError, http.client.HTTPException, ValueError) as error:
             refused = isinstance(error, urllib.error.HTTPError) and error.code < 500
             if attempt == _ATTEMPTS or refused or isinstance(error, ValueError):
@@ -200,7 +175,18 @@ def _download(path: str) -> bytes:
                     "by SPARKBLEACH_MAVEN_URL"
                 ) from error
             time.sleep(attempt)
+        else:
+            _check_https(came_from)
+            return data
     raise AssertionError
+
+
+def _check_https(url: str) -> None:
+    if not url.startswith("https://"):
+        raise DownloadError(
+            f"{url}: jars are fetched by https only; "
+            "give a repository by SPARKBLEACH_MAVEN_URL whose address begins with https://"
+        )
 
 
 def _mirror(settings: Path) -> str | None:
