@@ -134,7 +134,8 @@ def test_files_are_listed(spark: SparkSession, tmp_path: Path) -> None:
     assert len(files.children(str(tmp_path))) == 5
     assert files.children(f"{tmp_path}/nothing") == []
     assert files.find(f"{tmp_path}/nothing") is None
-    assert files.find(f"{tmp_path}/b.csv") == Entry(f"file:{tmp_path}/b.csv", 5)
+    modified_ms = (tmp_path / "b.csv").stat().st_mtime_ns // 1_000_000
+    assert files.find(f"{tmp_path}/b.csv") == Entry(f"file:{tmp_path}/b.csv", 5, modified_ms=modified_ms)
     sub = files.find(f"{tmp_path}/sub")
     assert sub is not None
     assert sub.is_directory

@@ -62,7 +62,8 @@ def clean(
             memory = remembered.read()
             if memory is not None:
                 memory.check(route.checkpoint, topology=spread.name, lanes=spread.lanes, **chosen.to_dict())
-            opened = route.open(session, stream.id, memory)
+            with remembered.examined():
+                opened = route.open(session, stream.id, memory)
             lanes = memory.lanes_among(opened.stream.columns) if memory else spread.lanes
             placement = place_attributes(opened.stream, loaded, rule_updates=updates, lanes=lanes)
             if spread.lanes > 1:

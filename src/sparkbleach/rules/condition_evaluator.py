@@ -15,7 +15,7 @@ from .condition_process import DEFAULT_CONDITION_LIMITS, BrokenLimitError, Condi
 #: by row: whether something holds
 Mask = NDArray[np.bool_]
 
-#: so many tuples are evaluated at once
+#: how many tuples are evaluated at once
 _TUPLES_MAX = 8192
 
 
