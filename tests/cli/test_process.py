@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import read_csv
+from tests.support.processes import children
 
 COMMAND = (sys.executable, "-m", "sparkbleach.cli")
 
@@ -47,11 +48,11 @@ def test_java(tmp_path: Path, rules: Path, script: str | None, message: str) -> 
         timeout=300,
         check=False,
     )
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: Java: ")
-    assert message in done.stderr
-    assert "install Java 17 or newer" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert done.returncode == 1, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: Java: ")
+    assert message in line
+    assert "install Java 17 or newer" in line
 
 
 def test_follow_until_ctrl_c(tmp_path: Path, rules: Path) -> None:
@@ -84,10 +85,37 @@ def test_follow_until_ctrl_c(tmp_path: Path, rules: Path) -> None:
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == 0
-    assert [line[:5] for line in stderr.splitlines()] == ["batch"] * 2
+    assert process.returncode == 0, stderr
+    first, then, waits, *batches = stderr.splitlines()
+    assert first == "starting Spark ..."
+    assert then == f"reading {source} ..."
+    assert waits.startswith("waiting for the first micro-batch")
+    assert [line[:5] for line in batches] == ["batch"] * 2
     assert stdout.startswith("2 tuples in ")
     assert [row["id"] for row in read_csv(out)] == ["0", "1"]
+
+
+def test_a_killed_jvm(tmp_path: Path, rules: Path) -> None:
+    """If the JVM is killed, one line says what may have happened, and nothing else is printed."""
+    (tmp_path / "in").mkdir()
+    command = [
+        *COMMAND, "clean", "--rules", str(rules), "--input", str(tmp_path / "in"), "--id", "id", "--follow",
+        "--input-format", "csv", "--schema", "id INT, zip INT, city STRING", "--master", "local[2]",
+        "--output", str(tmp_path / "out"),
+    ]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("waiting"):
+                break
+        for child in children(process.pid):
+            os.kill(child, signal.SIGKILL)
+        rest = process.stderr.read()
+    assert process.returncode == 1, rest
+    assert rest == (
+        "error: Spark: its JVM has ended, perhaps killed for want of memory; free some memory, "
+        "and run the same command again\n"
+    )
 
 
 def test_help_and_version() -> None:

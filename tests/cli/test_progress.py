@@ -8,7 +8,7 @@ from typing import Any, cast
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
-from sparkbleach.cli.progress import Progress
+from sparkbleach.cli.progress import Progress, Trouble, TroubleLines
 from sparkbleach.cli.quality import table_lines
 
 
@@ -51,6 +51,19 @@ def test_the_live_display() -> None:
     assert "now 10,000 tuples/s" in text
     assert "latency 100 ms, mean 200 ms" in text
     assert ["zip_city", "20", "1,234"] in [line.split() for line in text.splitlines()]
+
+
+def test_troubles() -> None:
+    """What keeps a query waiting is shown when it begins, when its length has doubled, and at its end."""
+    troubles = TroubleLines()
+    away = [Trouble("Kafka at h:1", seconds) for seconds in (10, 11, 19, 20, 39, 41)]
+    lines = [troubles.next(trouble) for trouble in (None, *away, None, None)]
+    waits = "has not answered for {} s; cleaning goes on by itself when it is back"
+    assert [line for found in lines for line in found] == [
+        *(f"Kafka at h:1 {waits.format(seconds)}" for seconds in (10, 20, 41)),
+        "Kafka at h:1 answers again, after 41 s",
+    ]
+    assert "h:1 has not answered for 7 s" in shown(Progress("", lambda: Trouble("Kafka at h:1", 7)))
 
 
 def test_rule_updates_are_shown() -> None:

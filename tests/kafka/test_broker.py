@@ -15,7 +15,7 @@ import pytest
 from sparkbleach.errors import KafkaError
 from sparkbleach.kafka import Broker, Topic
 from sparkbleach.kafka.broker import _free_port
-from sparkbleach.kafka.client import number_of_partitions
+from sparkbleach.kafka.client import Watch, number_of_partitions
 
 DEADLINE_SECONDS = 180
 
@@ -64,3 +64,17 @@ def test_a_cluster_that_does_not_answer_is_reported() -> None:
     """The error names the address of the cluster and what to check."""
     with pytest.raises(KafkaError, match=r"kafka://127.0.0.1:1/t: .*check the address"):
         number_of_partitions(Topic("127.0.0.1:1", "t", timeout_s=1))
+
+
+def test_a_watch_knows_for_how_long_a_cluster_is_away(broker: Broker) -> None:
+    """As long as a cluster answers, it is away for no longer than between two answers; else ever longer."""
+    there, gone = (Watch(Topic(servers, "any"), every_s=0.05) for servers in (broker.servers, "127.0.0.1:1"))
+    before = there.away_s(), gone.away_s()
+    assert before == (0, 0)
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while there.away_s() >= gone.away_s():  # which an answer of the one and none of the other ends
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    n_seconds = gone.away_s()
+    time.sleep(0.2)
+    assert gone.away_s() >= n_seconds + 0.2

@@ -40,7 +40,8 @@ _SECONDS_MAX = 600.0
 def run_command(*arguments: object) -> Result:
     """Run the command in this process; raise what it does not handle.
 
-    What it prints is printed again: pytest shows it if the test fails.
+    What it prints is printed again: pytest shows it if the test fails. The `stderr` of the result goes
+    without the lines that say what the command is about to do, which end with three dots.
     """
     words = [str(argument) for argument in arguments]
     result = CliRunner().invoke(app, words)
@@ -49,6 +50,8 @@ def run_command(*arguments: object) -> Result:
     )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
+    lines = result.stderr_bytes.splitlines(keepends=True)
+    result.stderr_bytes = b"".join(line for line in lines if not line.rstrip().endswith(b" ..."))
     return result
 
 

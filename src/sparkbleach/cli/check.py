@@ -81,9 +81,10 @@ def check(
                 f"input: {trial.input} is a topic, and rules are tried on files; give only --schema, "
                 "or add them to the stream with `sparkbleach rules add --shadow`"
             )
+        from .progress import Steps
         from .session import spark_session
 
-        with spark_session(master, debug=debug) as session:
+        with Steps() as say, spark_session(master, debug=debug, say=say) as session:
             if trial.input is None or trial.id is None:
                 _check_schema(session, loaded, updates, how, parsing.schema or "", trial.id)
                 return
@@ -91,6 +92,7 @@ def check(
 
             from ..spark.clean import clean
 
+            say(f"reading {trial.input}")
             source = parsing.open(session, options.absolute(trial.input), trial.id)
             observation = Observation()
             cleaned = clean(
@@ -105,6 +107,7 @@ def check(
             )
             tried = [*loaded, *(update.rule for update in updates if update.rule is not None)]
             shadow = {rule.id for rule in tried if rule.is_shadow}
+            say("trying the rules")
             _echo_trial(cleaned.select(trial.id, "_repairs", "_quarantine"), observation, shadow)
 
 

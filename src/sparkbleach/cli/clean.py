@@ -15,7 +15,7 @@ from .failure import exit_code, reported_errors
 from .groups import grouped
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from .route import Route
 
@@ -46,7 +46,7 @@ def clean(
         from ..spark.control import read_control
         from ..spark.settings import PARTITIONS
         from .checkpoint import Checkpoint
-        from .progress import Progress, follow_query
+        from .progress import Progress, Steps, follow_query
         from .session import spark_session
 
         loaded = load_rules(rules)
@@ -57,11 +57,13 @@ def clean(
         log = control.log
         route = _route(stream, parsing, output, control)
         settings = {**route.settings(), PARTITIONS: str(spread.n_tasks)}
-        with spark_session(master, debug=debug, settings=settings) as session:
+        with Steps() as say, spark_session(master, debug=debug, settings=settings, say=say) as session:
             remembered = Checkpoint(session, route.checkpoint)
             memory = remembered.read()
             if memory is not None:
                 memory.check(route.checkpoint, topology=spread.name, lanes=spread.lanes, **chosen.to_dict())
+            inferred = memory is None and parsing.schema is None
+            say(f"reading {'the schema of ' if inferred else ''}{stream.input}")
             with remembered.examined():
                 opened = route.open(session, stream.id, memory)
             lanes = memory.lanes_among(opened.stream.columns) if memory else spread.lanes
@@ -96,13 +98,28 @@ def clean(
             query = cleaned.writeStream.foreachBatch(write).option("checkpointLocation", route.checkpoint)
             if not stream.follow:
                 query = query.trigger(availableNow=True)
-            progress = Progress()
+            progress = Progress(_first_use(chosen.repair, session), opened.trouble)
+            say.end()
             with remembered.examined():
                 ended_by = follow_query(query.start(), progress, waiting=stream.follow)
             interrupted_by = None if stream.follow else ended_by
             progress.print_summary(sink, route.checkpoint, interrupted_by)
         if interrupted_by is not None:
             raise typer.Exit(exit_code(interrupted_by))
+
+
+def _first_use(repair: str, session: SparkSession) -> str:
+    """Return what the first micro-batch does beside its tuples, as far as this machine shows it."""
+    from ..kernel.bayes.blocks import clean_blocks
+    from ..kernel.clean import clean_segment
+    from ..kernel.jit import is_compiled
+    from ..kernel.solo import clean_solo
+
+    entries = (clean_blocks,) if repair == "bayes" else (clean_segment, clean_solo)
+    local = str(session.sparkContext.master).startswith("local")
+    if not local or any(map(is_compiled, entries)):
+        return ""
+    return "which compiles the kernel (a minute or two, the first time only)"
 
 
 def _route(stream: Stream, parsing: options.Parsing, output: Output, control: Control) -> Route:

@@ -42,7 +42,7 @@ def demo(
         from ..evaluate.streams import write_files
         from ..spark.clean import clean
         from ..spark.files.writer import Writer
-        from .progress import Progress, follow_query
+        from .progress import Progress, Steps, follow_query
         from .session import spark_session
         from .shopping import RULES, shopping
 
@@ -50,8 +50,8 @@ def demo(
         compile_kernel(stream.dirty.slice(0, 2_000))
         with tempfile.TemporaryDirectory(prefix="sparkbleach-demo-") as directory:
             here = Path(directory)
-            typer.echo("starting Spark ...", err=True)
-            with spark_session(master, debug=debug) as session:
+            with Steps() as say, spark_session(master, debug=debug, say=say) as session:
+                say.end()
                 _show_example(session)
                 typer.echo(f"Now {tuples:,} of them as a stream, window {_WINDOW_TUPLES:,} tuples:")
                 write_files(stream.dirty, here / "in", -(-tuples // files))

@@ -6,8 +6,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -32,10 +33,81 @@ _LINE_SECONDS = 1.0
 _UPDATES_SHOWN = 5
 
 
-class Progress:
-    """What a query has done so far."""
+@dataclass(frozen=True)
+class Trouble:
+    """What keeps a query waiting."""
+
+    place: str  #: what does not answer
+    seconds: float  #: for how long
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place} has not answered for {self.seconds:.0f} s; "
+            "cleaning goes on by itself when it is back"
+        )
+
+
+class TroubleLines:
+    """Makes lines of troubles: one when a trouble begins, when its length has doubled, and at its end."""
 
     def __init__(self) -> None:
+        self._last: Trouble | None = None  #: that of the last look
+        self._next_s = 0.0  #: the length from which there is another line
+
+    def next(self, trouble: Trouble | None) -> list[str]:
+        """Return what is new since the last look."""
+        lines = []
+        if trouble is None:
+            if self._last is not None:
+                lines.append(f"{self._last.place} answers again, after {self._last.seconds:.0f} s")
+            self._next_s = 0.0
+        elif trouble.seconds >= self._next_s:
+            lines.append(str(trouble))
+            self._next_s = 2 * trouble.seconds
+        self._last = trouble
+        return lines
+
+
+class Steps:
+    """Says what a command does before there is progress to show, from a `with` block.
+
+    On a terminal the newest step is shown; elsewhere each is a line on standard error.
+    """
+
+    def __init__(self) -> None:
+        self._status = Console(stderr=True).status("") if sys.stderr.isatty() else None
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def __call__(self, step: str) -> None:
+        """Say which step begins."""
+        if self._status is None:
+            typer.echo(f"{step} ...", err=True)
+        else:
+            self._status.update(step)
+            self._status.start()
+
+    def end(self) -> None:
+        """Leave the terminal to others."""
+        if self._status is not None:
+            self._status.stop()
+
+
+class Progress:
+    """What a query has done so far.
+
+    Args:
+        first: What the first micro-batch has to do beside its tuples, if anything.
+        trouble: Returns what keeps the query waiting, None if nothing does.
+    """
+
+    def __init__(self, first: str = "", trouble: Callable[[], Trouble | None] = lambda: None) -> None:
+        self.first = f"waiting for the first micro-batch{first and ', '}{first}"
+        self.trouble = trouble
         self.tuples = 0  #: rows read in this run
         self.batches = 0  #: micro-batches that had rows
         self.report: dict[str, Any] = {}  #: the last report of the lane
@@ -94,7 +166,7 @@ class Progress:
     def display(self, *, waiting: bool) -> Group:
         """Return the live display."""
         seconds = time.monotonic() - self._begun
-        state = "waiting for the first micro-batch" if not self.batches else f"micro-batch {self._last_batch}"
+        state = f"micro-batch {self._last_batch}" if self.batches else self.first
         if waiting and self.batches:
             state += ", waiting for more (Ctrl-C ends it)"
         mean = self._seconds / self.batches if self.batches else 0.0
@@ -109,7 +181,9 @@ class Progress:
         for rule, n in self.violations.items():
             table.add_row(rule, f"{n:,}", f"{self.repairs.get(rule, 0):,}")
         updates = [Text(_update_line(line)) for line in self.updates[-_UPDATES_SHOWN:]]
-        return Group(head, *([table] if self.violations else []), *updates)
+        trouble = self.trouble()
+        waits = [Text(str(trouble), style="bold")] if trouble else []
+        return Group(head, *([table] if self.violations else []), *updates, *waits)
 
     def pace(self) -> str:
         """Return throughput and latency once Spark is warm: over the second half of the micro-batches."""
@@ -197,9 +271,11 @@ def _show_live(query: StreamingQuery, progress: Progress, stop: threading.Event,
 
 
 def _show_lines(query: StreamingQuery, progress: Progress, stop: threading.Event) -> None:
+    typer.echo(f"{progress.first} ...", err=True)
     shown_at = 0.0
     pending = False
     n_updates = 0
+    troubles = TroubleLines()
 
     def show_updates() -> int:
         for line in progress.updates[n_updates:]:
@@ -209,6 +285,8 @@ def _show_lines(query: StreamingQuery, progress: Progress, stop: threading.Event
     for _ in _until_end(query, stop):
         pending = progress.take_in(query) or pending
         n_updates = show_updates()
+        for line in troubles.next(progress.trouble()):
+            typer.echo(line, err=True)
         if pending and time.monotonic() - shown_at >= _LINE_SECONDS:
             typer.echo(progress.line(), err=True)
             shown_at, pending = time.monotonic(), False

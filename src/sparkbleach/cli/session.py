@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,19 +49,24 @@ def check_java() -> None:
 
 @contextmanager
 def spark_session(
-    master: str | None, *, debug: bool, settings: Mapping[str, str] | None = None
+    master: str | None,
+    *,
+    debug: bool,
+    settings: Mapping[str, str] | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[SparkSession]:
     """Give the session of this process, or a new one, with further settings, that ends afterwards.
 
     Spark runs where `master` or SPARK_MASTER says, or on all cores of this machine. Unless `debug`, what it
     and its workers write to standard error goes to a log file. An error whose cause is not clear gets a note
-    with the path of the log; in all other cases the log is deleted.
+    with the path of the log; in all other cases the log is deleted. `say` is told when a new one starts.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
         return
     check_java()
+    say("starting Spark")
     log = tempfile.NamedTemporaryFile(prefix="sparkbleach-", suffix=".log", delete=False)  # noqa: SIM115
     try:
         where = master or os.environ.get("SPARK_MASTER") or "local[*]"

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..errors import ConfigError
-from ..kafka.client import check_exists, number_of_partitions, tail_record
+from ..kafka.client import Watch, check_exists, number_of_partitions, tail_record
 from ..kafka.jars import spark_jars
 from ..kafka.rule_log import BATCH, TopicLog
 from ..kafka.topic import Topic, is_topic
 from . import options
 from .checkpoint import Memory
+from .progress import Trouble
 from .route import Opened, check_memory
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
     from ..kafka import TopicWriter
     from .clean_options import Control, Output, Stream
+
+#: has Spark show no option by which its clients prove who they are: of itself it hides only some
+_REDACTION = {"spark.sql.redaction.options.regex": "(?i)url|^kafka[.](sasl|ssl)[.]"}
+#: for how many seconds a cluster may be silent before that is said
+_AWAY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -81,13 +87,13 @@ class TopicRoute:
         )
 
     def settings(self) -> dict[str, str]:
-        """Return what the Spark session needs: the connector, unless SPARK_HOME has it."""
+        """Return what the Spark session needs: discretion, and the connector unless SPARK_HOME has it."""
         home = os.environ.get("SPARK_HOME")
         if home and any(
             name.startswith("spark-sql-kafka-0-10") for name in _listed(os.path.join(home, "jars"))
         ):
-            return {}
-        return {"spark.jars": spark_jars(lambda line: typer.echo(line, err=True))}
+            return _REDACTION
+        return {**_REDACTION, "spark.jars": spark_jars(lambda line: typer.echo(line, err=True))}
 
     def open(self, session: SparkSession, id: str, memory: Memory | None) -> Opened:
         """Open the topic, after checking that it goes on with what earlier runs have begun."""
@@ -123,8 +129,15 @@ class TopicRoute:
 
             return TopicWriter(self.output, self.audit, self.quarantine, source=self.input, control=self.log)
 
+        watches = [Watch(topic) for topic in {one.servers: one for one in (self.output, self.input)}.values()]
+
+        def trouble() -> Trouble | None:
+            away = [(watch.away_s(), watch.servers) for watch in watches]
+            seconds, servers = max(away)
+            return Trouble(f"Kafka at {servers}", seconds) if seconds > _AWAY_S else None
+
         # One task writes, so that the records of a partition keep their order.
-        return Opened(stream, [topic_order()], wanted, make_sink, egress_partitions=1)
+        return Opened(stream, [topic_order()], wanted, make_sink, egress_partitions=1, trouble=trouble)
 
     def _check_new(self) -> None:
         """Check that the output has no records of another run, which would come twice."""

@@ -5,9 +5,10 @@ All of them raise a KafkaError if the cluster cannot be reached, or refuses.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 Headers = Sequence[tuple[str, bytes | None]]
 
 _MESSAGES_AT_ONCE = 10_000
+#: for how many seconds a watch goes on that nobody asks
+_WANTED_S = 30.0
 #: errors are raised as exceptions; the lines that the client prints beside them say less
 _QUIET = {"log_level": 0}
 
@@ -165,6 +168,40 @@ def tail_record(topic: Topic) -> Record | None:
     return None
 
 
+class Watch:
+    """Asks a cluster every few seconds whether it is there, in a thread, as long as somebody wants to know.
+
+    Spark's connector tries again for minutes without a word.
+    """
+
+    def __init__(self, topic: Topic, every_s: float = 3.0) -> None:
+        self.servers = topic.servers  #: the brokers that it asks
+        self._topic = topic
+        self._every_s = every_s
+        self._answered_at = self._wanted_at = time.monotonic()
+        self._thread: threading.Thread | None = None
+
+    def away_s(self) -> float:
+        """Return for how many seconds there has been no answer."""
+        self._wanted_at = time.monotonic()
+        if self._thread is None or not self._thread.is_alive():
+            self._answered_at = self._wanted_at
+            self._thread = threading.Thread(target=self._ask, name="watch", daemon=True)
+            self._thread.start()
+        return self._wanted_at - self._answered_at
+
+    def _ask(self) -> None:
+        with _client_errors(self._topic):
+            from confluent_kafka import KafkaException
+
+            admin = _admin(self._topic)
+        while time.monotonic() - self._wanted_at < _WANTED_S:
+            with suppress(KafkaException):
+                admin.list_topics(timeout=self._every_s)
+                self._answered_at = time.monotonic()
+            time.sleep(self._every_s)
+
+
 class _Reader:
     """A consumer that reads parts of a topic and belongs to no group."""
 
@@ -270,4 +307,4 @@ def _client_errors(topic: Topic) -> Iterator[None]:
 
 def _failure(topic: Topic, problem: Any) -> KafkaError:
     detail = problem.str() if hasattr(problem, "str") else str(problem)
-    return KafkaError(f"{topic}: {detail}; check the address, that the cluster is well, and --kafka-option")
+    return KafkaError(f"{topic}: {detail}; check the address, that the cluster is well, and --kafka-config")

@@ -2,8 +2,8 @@
 
 This file and refs.py have all that the package uses of Numba beyond its public API. Here it is: where
 machine code is kept (`_CacheLocator`, `CacheImpl._locator_classes`), the stamp by which it is discarded
-(`_source_stamp`) and the option `_nrt`. Seen in Numba 0.62 to 0.68; `tests/unit/kernel/test_numba.py` fails
-when they move.
+(`_source_stamp`), the list of what is there (`_load_index`) and the option `_nrt`. Seen in Numba 0.62 to
+0.68; `tests/unit/kernel/test_numba.py` fails when they move.
 """
 
 from __future__ import annotations
@@ -124,6 +124,12 @@ def inline(function: F) -> F:
     return _compile(function, no_cpython_wrapper=True, forceinline=True)
 
 
+def is_compiled(function: Any) -> bool:
+    """Return whether the machine code of a function is on disk, or is not needed because the JIT is off."""
+    cache_file = _cache_file(function)
+    return cache_file is None or bool(cache_file._load_index())
+
+
 def _compile(function: F, **options: Any) -> F:
     # Kernel functions make no arrays, so they do without Numba's reference counts (_nrt): to count the
     # arrays of a whole store at each call took ten times as long as the work itself.
@@ -135,7 +141,12 @@ def _compile(function: F, **options: Any) -> F:
         compiled = njit(**options)(function)
     # Numba throws a cached function away when the file of the function itself changes, but not when a
     # function that it calls does, in another file. The stamp of all kernel files does both.
-    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if cache_file is not None:  # there is none when the JIT is off
+    cache_file = _cache_file(compiled)
+    if cache_file is not None:
         cache_file._source_stamp = _STAMP
     return cast(F, compiled)
+
+
+def _cache_file(compiled: Any) -> Any:
+    """Return what keeps the machine code of a function; None if the JIT is off."""
+    return getattr(getattr(compiled, "_cache", None), "_cache_file", None)

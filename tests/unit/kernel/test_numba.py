@@ -19,6 +19,7 @@ import pytest
         ("numba.core.caching", "_CacheLocator.get_disambiguator"),
         ("numba.core.caching", "_CacheLocator.from_function"),
         ("numba.core.caching", "CacheImpl._locator_classes"),
+        ("numba.core.caching", "IndexDataCacheFile._load_index"),
         ("numba.core.dispatcher", "Dispatcher.enable_caching"),
         ("numba.misc.appdirs", "AppDirs.user_cache_dir"),
         ("numba.core.cgutils", "alloca_once_value"),
