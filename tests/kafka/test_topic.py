@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from typer.testing import CliRunner
 
 from sparkbleach import ConfigError, open_log
+from sparkbleach.cli import app
 from sparkbleach.kafka import Topic, TopicLog
-from sparkbleach.kafka.topic import is_topic, parse_options
+from sparkbleach.kafka.topic import is_topic, parse_options, read_options, secrets_in
 
 
 def test_an_address_names_servers_and_a_topic() -> None:
@@ -67,3 +71,57 @@ def test_a_rule_log_may_be_a_topic() -> None:
     assert isinstance(log, TopicLog)
     assert (log.target, str(log.outcomes_topic)) == ("kafka://h:1/rules", "kafka://h:1/rules-outcomes")
     assert log.topic.options == {"a": "b"}
+
+
+PROPERTIES = r"""
+# how to connect
+security.protocol=SASL_SSL
+! Java's other comment
+  kafka.sasl.mechanism : PLAIN
+sasl.jaas.config=org.example.Login required \
+    username="ann" \
+    password="hunter2";
+ssl.truststore.location C:\\certs\u0020x
+empty.tail=a=b #c
+"""
+
+
+def test_options_from_a_file(tmp_path: Path) -> None:
+    """A file is read as Java reads properties: comments, separators, escapes, lines that go on."""
+    (tmp_path / "client.properties").write_text(PROPERTIES)
+    options = read_options(tmp_path / "client.properties")
+    assert options == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": 'org.example.Login required username="ann" password="hunter2";',
+        "ssl.truststore.location": "C:\\certs x",
+        "empty.tail": "a=b #c",
+    }
+    assert secrets_in(options) == [options["sasl.jaas.config"], "hunter2"]
+    assert "hunter2" not in repr(Topic.parse("kafka://h:1/t", options))
+    with pytest.raises(ConfigError, match=r"nowhere \(No such file or directory\); check the path"):
+        read_options(tmp_path / "nowhere")
+    (tmp_path / "bad").write_text("a=b\nsasl.password\n")
+    with pytest.raises(ConfigError, match=r"bad:2 has no value \(not shown\); write key=value"):
+        read_options(tmp_path / "bad")
+
+
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+@pytest.mark.parametrize("command", [("rules", "list", "--target"), ("explain", "1", "--audit")])
+def test_secrets_are_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], debug: tuple[str, ...]
+) -> None:
+    """An option of the command line wins over the file, and no message shows a secret of either."""
+    path = tmp_path / "client.properties"
+    path.write_text("security.protocol=SSL\nsasl.password=hunter2\n")
+    path.chmod(0o644)
+    monkeypatch.setenv("SPARKBLEACH_KAFKA_CONFIG", str(path))
+    option = ("--kafka-option", "security.protocol=is not hunter2")  # which the client refuses, and quotes
+    result = CliRunner().invoke(app, [*command, "kafka://127.0.0.1:1/t", *option, *debug])
+    assert result.exit_code == 1
+    assert "hunter2" not in result.output
+    assert "is not ***" in result.output
+    assert f"{path} has secrets, and all users can read it; chmod 600 {path}" in result.output
+    assert ("Traceback" in result.output) == bool(debug)
+    path.chmod(0o600)
+    assert "has secrets" not in CliRunner().invoke(app, [*command, "kafka://127.0.0.1:1/t", *option]).output

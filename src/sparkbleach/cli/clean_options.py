@@ -10,9 +10,8 @@ from typer import Option
 
 from ..control.rule_log import RuleLog, open_log
 from ..errors import ConfigError
-from ..kafka.topic import parse_options
 from ..paper.topology import PaperTopology
-from .options import Format, KafkaOption
+from .options import Format, Kafka
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +95,8 @@ class Output:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Control:
-    """Where rule updates come from while the stream runs."""
+class Control(Kafka):
+    """Where rule updates come from while the stream runs, and how to connect to Kafka."""
 
     panel: ClassVar = "Cleaning"
     rules_target: Annotated[
@@ -108,12 +107,6 @@ class Control:
             metavar="DIR|TOPIC",
         ),
     ] = None
-    kafka_option: KafkaOption = None
-
-    @cached_property
-    def kafka(self) -> dict[str, str]:
-        """The settings of Kafka's clients."""
-        return parse_options(self.kafka_option or ())
 
     @cached_property
     def log(self) -> RuleLog | None:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigError
-from ..kafka.topic import is_topic, parse_options
+from ..kafka.topic import is_topic
 from . import options
 from .failure import reported_errors
+from .groups import grouped
 from .reasons import in_words
 
 if TYPE_CHECKING:
     import duckdb
 
 
+@grouped
 def explain(
     id: Annotated[str, typer.Argument(help="The id of the tuple.")],
     audit: Annotated[
@@ -27,7 +29,7 @@ def explain(
             help="The directory, or the topic, with the audit that clean has written.", metavar="DIR|TOPIC"
         ),
     ],
-    kafka_option: options.KafkaOption = None,
+    kafka: options.Kafka,
     debug: options.Debug = False,
 ) -> None:
     """Explain why the cells of a tuple were changed: the rules they broke, and the candidates.
@@ -41,10 +43,7 @@ def explain(
     Example: `sparkbleach explain 3 --audit clean-audit`
     """
     with reported_errors(debug=debug):
-        if is_topic(audit):
-            rows = read_audit_topic(audit, id, parse_options(kafka_option or ()))
-        else:
-            rows = read_audit(Path(audit), id)
+        rows = read_audit_topic(audit, id, kafka.kafka) if is_topic(audit) else read_audit(Path(audit), id)
         if not rows:
             typer.echo(
                 f"the audit has no tuple {id}: none of its cells was changed, or there is no such tuple"

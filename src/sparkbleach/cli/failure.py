@@ -6,8 +6,9 @@ import re
 import signal
 import sys
 import threading
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -21,6 +22,9 @@ USAGE = 2
 #: a failure at run time
 FAILED = 1
 
+_secrets: set[str] = set()
+#: what is shorter would hide half of a message
+_SECRET_LENGTH_MIN = 3
 _USAGE_ERRORS = (errors.ConfigError, errors.RuleError, errors.SchemaError)
 _AGAIN = "and run the same command again"
 _RAISED_IN_WORKER = re.compile(r"sparkbleach\.errors\.(\w+): (.+)")
@@ -43,7 +47,7 @@ _SAYS_NOTHING = ("Traceback (most recent", "An error occurred while calling", "J
 def reported_errors(*, debug: bool) -> Iterator[None]:
     """Turn errors and signals into an exit code and a line on standard error, and warnings into lines.
 
-    With `debug` errors keep their traceback.
+    With `debug` the traceback is shown. What `hide` was told is hidden.
     """
     with warnings.catch_warnings(), _exit_at_sigterm():
         if not debug:
@@ -58,11 +62,21 @@ def reported_errors(*, debug: bool) -> Iterator[None]:
         except KeyboardInterrupt:
             raise typer.Exit(exit_code(signal.SIGINT)) from None
         except Exception as error:
-            if debug:
-                raise
             message, code = explained(error)
-            typer.echo(f"error: {message}", err=True)
+            text = traceback.format_exc() if debug else f"error: {message}\n"
+            typer.echo(_hidden(text), err=True, nl=False)
             raise typer.Exit(code) from None
+
+
+def hide(secrets: Iterable[str]) -> None:
+    """Have no error and no warning of this process show these texts."""
+    _secrets.update(secret for secret in secrets if len(secret) >= _SECRET_LENGTH_MIN)
+
+
+def _hidden(text: str) -> str:
+    for secret in sorted(_secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
 
 
 def exit_code(number: signal.Signals) -> int:
@@ -173,4 +187,4 @@ def _broken(error: Exception, text: str) -> str | None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    sys.stderr.write(f"warning: {message}\n")
+    sys.stderr.write(_hidden(f"warning: {message}\n"))

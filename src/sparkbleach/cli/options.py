@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
+import typer
 from typer import Option
 
 from ..config import (
@@ -21,7 +24,9 @@ from ..config import (
     read_option,
 )
 from ..errors import ConfigError
+from ..kafka.topic import parse_options, read_options, secrets_in
 from ..rules.file import load_updates
+from .failure import hide
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,15 +51,45 @@ Master = Annotated[
 Debug = Annotated[
     bool, Option("--debug", help="Show tracebacks and Spark's log messages.", rich_help_panel="Spark")
 ]
-KafkaOption = Annotated[
-    list[str] | None,
-    Option(
-        help="A setting that Kafka's clients need to connect, such as security.protocol=SSL. "
-        "May be repeated.",
-        metavar="KEY=VALUE",
-        rich_help_panel="Kafka",
-    ),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kafka:
+    """What Kafka's clients need to connect."""
+
+    panel: ClassVar[str | None] = "Kafka"
+    kafka_config: Annotated[
+        Path | None,
+        Option(
+            help="A file with settings that Kafka's clients need to connect, in lines such as "
+            "security.protocol=SSL. It is the place for passwords, which other users see on a command line.",
+            metavar="FILE",
+            envvar="SPARKBLEACH_KAFKA_CONFIG",
+            rich_help_panel="Kafka",
+        ),
+    ] = None
+    kafka_option: Annotated[
+        list[str] | None,
+        Option(
+            help="One such setting, which wins over the file. May be repeated.",
+            metavar="KEY=VALUE",
+            rich_help_panel="Kafka",
+        ),
+    ] = None
+
+    @cached_property
+    def kafka(self) -> dict[str, str]:
+        """The settings; from here on no message shows their secrets."""
+        found = read_options(self.kafka_config) if self.kafka_config else {}
+        if self.kafka_config and secrets_in(found) and self.kafka_config.stat().st_mode & stat.S_IROTH:
+            typer.echo(
+                f"warning: kafka config: {self.kafka_config} has secrets, and all users can read it; "
+                f"chmod 600 {self.kafka_config}",
+                err=True,
+            )
+        found |= parse_options(self.kafka_option or ())
+        hide(secrets_in(found))
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,6 @@ import typer
 from ..control.controller import RuleController
 from ..control.rule_log import open_log
 from ..errors import ConfigError
-from ..kafka.topic import parse_options
 from ..rules.file import load_rules
 from ..rules.rule import Rule
 from . import options
@@ -31,7 +30,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, an object per 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Log:
+class Log(options.Kafka):
     """The rule log of a stream."""
 
     panel: ClassVar = None
@@ -43,12 +42,11 @@ class Log:
             metavar="DIR|TOPIC",
         ),
     ]
-    kafka_option: options.KafkaOption = None
     debug: options.Debug = False
 
     def controller(self, by: str | None = None) -> RuleController:
         """Return what changes and shows the rules."""
-        return RuleController(open_log(self.target, parse_options(self.kafka_option or ())), by)
+        return RuleController(open_log(self.target, self.kafka), by)
 
 
 @dataclass(frozen=True, kw_only=True)

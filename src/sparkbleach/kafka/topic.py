@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from ..errors import ConfigError
 
@@ -15,6 +17,11 @@ _SERVER = re.compile(r"[^\s/:,]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 #: options with this prefix are for the Python client only, those of _JAVA_ONLY for Spark only
 _PYTHON_ONLY = "librdkafka."
 _JAVA_ONLY = ("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.", "ssl.key.", "sasl.login.")
+#: a key and a value of a Java property, separated by =, : or a blank
+_PROPERTY = re.compile(r"((?:\\.|[^=:\s\\])+)(?:\s*[=:]\s*|\s+)(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_SECRET = re.compile(r"password|secret|token|jaas|credential|\.key$|key\.pem$", re.IGNORECASE)
+_QUOTED_SECRET = re.compile(r"""(?:password|secret)\s*=\s*["']?([^"';\s]+)""", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class Topic:
 
     servers: str
     name: str
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    options: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     timeout_s: float = 60.0
 
     @classmethod
@@ -75,6 +82,63 @@ class Topic:
 def is_topic(target: str) -> bool:
     """Return whether a target is a topic, and not a path."""
     return target.startswith(SCHEME)
+
+
+def read_options(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the options in a file of Java properties, as Kafka's own programs take them.
+
+    Raises:
+        ConfigError: If the file cannot be read, or a line of it has no value.
+    """
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "not valid UTF-8"
+        raise ConfigError(
+            f"kafka config: cannot read {path} ({why}); check the path and its permissions"
+        ) from error
+    options = {}
+    for number, line in _logical_lines(text):
+        found = _PROPERTY.fullmatch(line)
+        if found is None or not found[2]:
+            raise ConfigError(f"kafka config: {path}:{number} has no value (not shown); write key=value")
+        key, value = (_ESCAPE.sub(_unescaped, part) for part in found.groups())
+        options[key.removeprefix("kafka.")] = value
+    return options
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield lines with their numbers, without comments; one that ends with a backslash goes on below."""
+    begun, number = "", 0
+    for at, line in enumerate(text.splitlines(), start=1):
+        line = line.lstrip(" \t\f")
+        if not begun:
+            if not line or line[0] in "#!":
+                continue
+            number = at
+        begun += line
+        if (len(begun) - len(begun.rstrip("\\"))) % 2:
+            begun = begun[:-1]
+            continue
+        yield number, begun
+        begun = ""
+    if begun:
+        yield number, begun
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1]
+    return (
+        chr(int(code[1:], 16))
+        if len(code) > 1
+        else {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(code, code)
+    )
+
+
+def secrets_in(options: Mapping[str, str]) -> list[str]:
+    """Return the values of options that must not be shown, and the secrets within them."""
+    found = [value for key, value in options.items() if _SECRET.search(key)]
+    return found + [text for value in found for text in _QUOTED_SECRET.findall(value)]
 
 
 def parse_options(texts: Iterable[str]) -> dict[str, str]:
