@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import SparkbleachError
 from ..spark.compat import JVM_GONE, launch_jvm, silence_accumulators
-from ..spark.settings import SPARK_SETTINGS
+from ..spark.settings import PATIENCE_S, SPARK_SETTINGS
 from .failure import is_known
 
 _JAVA_MIN = 17
@@ -111,8 +111,13 @@ def _start(master: str, stderr: int | None, more: Mapping[str, str]) -> SparkSes
     if stderr is not None:
         settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
     if master.startswith("local"):
-        # A machine without network has no other name that it can be reached by.
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        # A machine without network has no other name that it can be reached by. And there is no other machine
+        # whose end would show by its silence.
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.network.timeout": f"{PATIENCE_S}s",
+        }
     conf = SparkConf(loadDefaults=False).setAll([(key, str(value)) for key, value in settings.items()])
     launch_jvm(conf, stderr)
     session = SparkSession.builder.config(map=settings).getOrCreate()

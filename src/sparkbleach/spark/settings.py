@@ -1,4 +1,4 @@
-"""The settings of a Spark session: one that is needed, and those that make it fast."""
+"""The settings of a Spark session: what is needed, what makes it fast, what a busy machine needs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PARTITIONS = "spark.sql.shuffle.partitions"
 _PARTITIONS_MAX = 8
+#: for how many seconds Spark waits on a busy machine before it gives up
+PATIENCE_S = 600
 
-#: for `SparkSession.builder.config(map=SPARK_SETTINGS)`: the first is needed, the others make it fast
+#: for `SparkSession.builder.config(map=SPARK_SETTINGS)`: the first is needed, the last is for busy machines,
+#: the others make it fast
 SPARK_SETTINGS: dict[str, bool | float | int | str | None] = {
     # transformWithState works on this state store only.
     _PROVIDER: _ROCKSDB,
@@ -43,6 +46,8 @@ SPARK_SETTINGS: dict[str, bool | float | int | str | None] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     # No limit: to keep one, Spark would compute the size of the whole Arrow batch at each row of it.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    # On a busy machine a task may take longer than a minute, Spark's limit, to let go of the state store.
+    "spark.sql.streaming.stateStore.rocksdb.lockAcquireTimeoutMs": str(1000 * PATIENCE_S),
 }
 
 
