@@ -91,6 +91,7 @@ def _check_hinged(attribute: HingedAttribute) -> None:
         assert len(mine) == group["n_cells"]
 
     _check_graph(attribute, attribute.current, cells, start, attribute.remembered)
+    _check_unions(attribute, cells)
     if attribute.sweeping and not attribute._retired:  # or it is put right at the slide
         done = {x for x in cells if x < attribute.sweep_at or x >= attribute.sweep_end}
         after = attribute.remembered_after_slide
@@ -159,6 +160,29 @@ def _check_graph(
         assert value in listed
         best = [int(c) for c in graph.subgraphs[root]["top"] if c != NONE]
         _check_top([int(graph.candidates[c]["weight"]) for c in best], listed)
+
+
+def _check_unions(attribute: HingedAttribute, cells: set[int]) -> None:
+    """Assert that each union whose groups have not grown since says what its super cells say."""
+    unions, members = attribute.unions, attribute.store.members
+    for u in _in_table(unions.table, unions.records):
+        groups = unions.groups[u]
+        own = [int(g) for g in groups if g != NONE]
+        if (
+            any(unions.born[g] > unions.records[u]["made"] for g in own)
+            or unions.n_raises[own].sum() != unions.records[u]["n_raises"]
+            or not all(attribute.store.groups.records[g]["in_graph"] for g in own)  # it was retired
+        ):
+            continue
+        counts: Counter[int] = Counter()
+        for x in cells:
+            if any(g != NONE and members[x, j]["group"] == g for j, g in enumerate(groups)):
+                weight = _weight(attribute, x, attribute.start, attribute.remembered)
+                counts[int(attribute.store.cells[x]["value"])] += weight
+        assert unions.records[u]["total"] == counts.total()
+        best = [int(v) for v in unions.values[u] if v != NONE]
+        assert [counts[v] for v in best] == unions.counts[u, : len(best)].tolist()
+        _check_top([counts[v] for v in best], counts)
 
 
 def _weight(attribute: HingedAttribute, x: int, start: int, remembered: int) -> int:

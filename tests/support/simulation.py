@@ -36,12 +36,14 @@ def simulate(
 ) -> None:
     """Send a stream through engine and reference, and compare them after every batch."""
     rng = random.Random(seed)  # noqa: S311 - a simulation
-    slide = rng.choice([3, 7, 16, 40])
-    window: Any = rng.choice([None, (slide * rng.randint(1, 4), slide)])
+    slide = rng.choice([1, 3, 7, 16, 40])
+    window: Any = rng.choice([None, (slide * (10 if slide == 1 else rng.randint(1, 4)), slide)])
     lhs_choices = [("k0",), ("k1",), ("k2",), ("k0", "k1")]
+    chosen = rng.sample(lhs_choices, rng.randint(2, 4))
+    if rng.random() < 0.1:
+        chosen = rng.choices(lhs_choices, k=12)  # many rules on one attribute
     rules = [
-        rule_pair(f"r{i}", lhs, "v", rng.choice(["ignore", "ignore", "fill"]))
-        for i, lhs in enumerate(rng.sample(lhs_choices, rng.randint(2, 4)))
+        rule_pair(f"r{i}", lhs, "v", rng.choice(["ignore", "ignore", "fill"])) for i, lhs in enumerate(chosen)
     ]
     rules.append(rule_pair("solo", ("k0",), "w", "ignore"))
     remember = rng.choice([None, window[0] + slide * rng.randint(0, 6)]) if window else None
@@ -56,6 +58,8 @@ def simulate(
     drift = {key: rng.choice([0.0, 0.02, 0.2]) for key in KEYS}
     spread = {key: rng.choice([1, 3, 8]) for key in KEYS}
     n_values = rng.choice([2, 4, 9])
+    if rng.random() < 0.3:  # few groups with many values each
+        drift, spread, n_values = dict.fromkeys(KEYS, 0.0), dict.fromkeys(KEYS, 2), 40
     null, hub, dirt = rng.choice([0, 0.1, 0.3]), rng.choice([0, 0.05, 0.3]), rng.choice([0.03, 0.1, 0.5])
     calm = rng.choice([0, 0, 20, 60])  # this number of clean tuples, then as many with dirt: groups calm down
     moves = rng.choice([0, 0, 15, 40])  # after this many tuples the truth is another one

@@ -18,6 +18,7 @@ from .saved import arrays_of, load, save
 from .solo import Solo, clean_solo, hinged_store, new_solo, reserve_solo, solo_store, sweep_solo
 from .table import NONE, Pool, grow, pool_live, pool_used
 from .truth import Acceptances, new_acceptances
+from .unions import Unions, clear_unions, new_unions, reserve_unions
 from .values import Values, recycle_values
 from .window import sweep
 
@@ -305,6 +306,8 @@ class HingedAttribute(Attribute):
         self._store = new_store(1)
         #: the violation graph of the window as it is
         self.current: Graph = new_graph(0)
+        #: what several groups of `current` count together; only for `vote`
+        self.unions: Unions = new_unions(1)
         #: groups that were retired while `upcoming` was being built and may be in it
         self._retired: list[int] = []
         #: the violation graph after the next slide; means something while `sweeping`
@@ -329,6 +332,7 @@ class HingedAttribute(Attribute):
             grow(self.upcoming.table.heads, self.upcoming.candidates.shape[0] + 1)
             split_all(self._store, self.upcoming, self.mode, groups)
         self.current, self.upcoming = self.upcoming, self.current
+        clear_unions(self.unions)
         # Now, and not when the sweep begins, so that it gets its room little by little.
         self._clear_upcoming()
 
@@ -339,6 +343,8 @@ class HingedAttribute(Attribute):
         reserve_store(self._store, n_tuples, n_bytes)
         reserve_graph(self.current, self._store, self.mode, n_tuples)
         reserve_graph(self.upcoming, self._store, self.mode, n_tuples)
+        if self.mode.vote:
+            reserve_unions(self.unions, self._store, n_tuples)
 
     def _clean(
         self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int, acceptances: Acceptances
@@ -348,6 +354,7 @@ class HingedAttribute(Attribute):
             self._store,
             self.current,
             self.upcoming,
+            self.unions,
             self.sweeping,
             self.mode,
             self.pane,
@@ -384,12 +391,14 @@ class HingedAttribute(Attribute):
         self._store = store
         self.current = new_graph(0)
         self.upcoming = new_graph(1)
+        self.unions = new_unions(store.set.size)
         self._rebuild()
 
     def _rebuild(self) -> None:
         """Build the graph anew from the super cells."""
         self.sweeping = False
         self._retired = []
+        clear_unions(self.unions)
         clear_graph(self.current, self._store, self.start, self.remembered)
         self._clear_upcoming()
         reserve_graph(self.upcoming, self._store, self.mode, 1)
@@ -424,11 +433,14 @@ class HingedAttribute(Attribute):
             set=np.full(self.n_columns, NONE, np.int64),
             owners=np.full(self.n_columns, NONE, np.int64),
         )
+        self.unions = new_unions(self.n_columns)
         return self
 
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
-        return super().nbytes() + sum(array.nbytes for array in arrays_of((self.current, self.upcoming)))
+        return super().nbytes() + sum(
+            array.nbytes for array in arrays_of((self.current, self.upcoming, self.unions))
+        )
 
 
 def _bytes(records: NDArray[Any]) -> NDArray[np.uint8]:

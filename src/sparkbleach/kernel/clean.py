@@ -11,6 +11,7 @@ from .cells import Store, cell_of
 from .graph import (
     Graph,
     Mode,
+    cell_weight,
     count_one,
     enter,
     find_root,
@@ -25,9 +26,11 @@ from .groups import DEAD, forget_truth, group_detect, group_find, group_of
 from .hashing import U64
 from .jit import entry, i64, inline, jit
 from .panes import cell_add
+from .refs import ref
 from .repair import Repairs, candidates_of_one, candidates_of_several, no_candidates
 from .table import NONE
 from .truth import Acceptances, is_accepted, replace_group
+from .unions import Unions, begin_group, log_raise
 from .values import Column, value_of
 
 # What the pattern tableaux say of a cell.
@@ -50,6 +53,7 @@ def clean_segment(
     store: Store,
     current: Graph,
     upcoming: Graph,
+    unions: Unions,
     with_upcoming: bool,
     mode: Mode,
     pane: int,
@@ -71,6 +75,7 @@ def clean_segment(
         store: All earlier cells of the attribute.
         current: The violation graph.
         upcoming: The violation graph after the next slide.
+        unions: What several groups of the current graph count together.
         with_upcoming: Whether that graph is being built.
         mode: Which counts, and over what.
         pane: The pane of these tuples.
@@ -90,12 +95,14 @@ def clean_segment(
     Returns:
         How many rows `repairs` has now.
     """
+    unions = ref(unions)
     for i in range(first, last):
         if cells.column.valid[i]:
             changed = _clean_cell(
                 store,
                 current,
                 upcoming,
+                unions,
                 with_upcoming,
                 mode,
                 pane,
@@ -111,7 +118,7 @@ def clean_segment(
             )
         else:
             changed = _fill_cell(
-                store, current, upcoming, with_upcoming, mode, start, cells, i, repairs, n_repairs
+                store, current, upcoming, unions, with_upcoming, mode, start, cells, i, repairs, n_repairs
             )
         for j in range(store.set.size):
             if cells.broken.shape[1] > 0 and cells.broken[j, i]:
@@ -128,6 +135,7 @@ def _clean_cell(
     store: Store,
     current: Graph,
     upcoming: Graph,
+    unions: Unions,
     with_upcoming: bool,
     mode: Mode,
     pane: int,
@@ -175,6 +183,8 @@ def _clean_cell(
         if groups[g]["n_cells"] == 0:
             forget_group(current, g)
             forget_group(upcoming, g)
+            if mode.vote:
+                begin_group(unions, g)
         elif groups[g]["in_graph"]:
             n_in_graph += 1
             # With this cell the group, and with it all its super cells, outlives the next slide.
@@ -199,10 +209,15 @@ def _clean_cell(
         store.cells[x]["count"] += n_more
     if n_in_graph > 0:
         store.cells[x]["cumulative"] += 1 + n_more
+        amount = i64(1)
         for later in range(1 + with_upcoming):
             graph = upcoming if later else current
             if not count_one(store, graph, mode, x):
                 link(store, graph, mode, x)
+                if not later:
+                    amount = cell_weight(store, graph, mode, x, pane)
+        if mode.vote:
+            log_raise(store, current, unions, x, amount)
         for r in range(n_rescued):
             link_group(store, upcoming, mode, store.owners[r])
     if n_violated > 0:
@@ -219,7 +234,7 @@ def _clean_cell(
 
     # The subgraph is found by way of the super cell, which all its groups in the graph have in common.
     if mode.vote and n_in_graph > 1:
-        own_count = _candidates_of_set(store, current, mode, start, repairs, row, value)
+        own_count = _candidates_of_set(store, current, unions, mode, start, repairs, row, value)
         return constant == CONSTANT_BROKEN or own_count < repairs.counts[row, 0]
     slot = i64(0)
     if mode.vote:
@@ -272,15 +287,13 @@ def _accept(
 
 @jit
 def _candidates_of_set(
-    store: Store, graph: Graph, mode: Mode, start: int, repairs: Repairs, row: int, own: int
+    store: Store, graph: Graph, unions: Unions, mode: Mode, start: int, repairs: Repairs, row: int, own: int
 ) -> int:
     """Write the candidates of those groups of the set that are in the graph into a row."""
-    n = i64(0)
     for j in range(store.set.size):
-        if store.set[j] != NONE and in_graph(store, store.set[j], start):
-            store.owners[n] = store.set[j]
-            n += 1
-    return candidates_of_several(store, graph, mode, store.owners, n, repairs, row, own)
+        if store.set[j] != NONE and not in_graph(store, store.set[j], start):
+            store.set[j] = NONE
+    return candidates_of_several(store, graph, unions, mode, repairs, row, own)
 
 
 @jit
@@ -288,6 +301,7 @@ def _fill_cell(
     store: Store,
     current: Graph,
     upcoming: Graph,
+    unions: Unions,
     with_upcoming: bool,
     mode: Mode,
     start: int,
@@ -313,5 +327,5 @@ def _fill_cell(
     if n_violated == 0:
         no_candidates(repairs, row)
         return cells.constant[i] == CONSTANT_BROKEN
-    _candidates_of_set(store, current, mode, start, repairs, row, NONE)
+    _candidates_of_set(store, current, unions, mode, start, repairs, row, NONE)
     return True

@@ -46,3 +46,35 @@ def _beats(values: Values, records: Records, a: int, b: int) -> bool:
     if records[a]["weight"] != records[b]["weight"]:
         return records[a]["weight"] > records[b]["weight"]
     return value_less(values, records[a]["value"], records[b]["value"])
+
+
+@jit
+def place(
+    values: Values, best: NDArray[np.int32], counts: NDArray[np.int64], row: int, value: int, count: int
+) -> None:
+    """Put a value, or its count that has grown, where it belongs among the best of a row.
+
+    Args:
+        values: The value dictionary.
+        best: By row: the best values, best first, then NONE.
+        counts: Their counts.
+        row: Which row.
+        value: The value.
+        count: Its count.
+    """
+    at = TOP
+    for k in range(TOP):
+        if best[row, k] == value:
+            at = k
+    while at > 0 and (
+        best[row, at - 1] == NONE
+        or counts[row, at - 1] < count
+        or (counts[row, at - 1] == count and value_less(values, value, best[row, at - 1]))
+    ):
+        if at < TOP:
+            best[row, at] = best[row, at - 1]
+            counts[row, at] = counts[row, at - 1]
+        at -= 1
+    if at < TOP:
+        best[row, at] = value
+        counts[row, at] = count

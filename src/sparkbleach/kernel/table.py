@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LimitError
-from .jit import i64, inline, jit
+from .jit import entry, i64, inline, jit
 
 Records = NDArray[Any]
 
@@ -40,9 +40,11 @@ def new_table() -> Table:
     return table
 
 
+@entry
 def clear_table(table: Table) -> None:
     """Empty the table in constant time: buckets beyond the first few are made again by splitting."""
-    table.heads[:BUCKETS_MIN] = NONE
+    for bucket in range(BUCKETS_MIN):
+        table.heads[bucket] = NONE
     table.state[_LEVEL] = BUCKETS_MIN
     table.state[_BUCKETS] = BUCKETS_MIN
     table.state[_ITEMS] = 0

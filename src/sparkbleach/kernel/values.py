@@ -47,7 +47,7 @@ VALUE = np.dtype(
 _GRAIN = 16  # bytes; slots of the arena are multiples of it up to _EXACT, then powers of two
 _EXACT = 1024
 _CLASSES = _EXACT // _GRAIN + 1 + 32
-_ARENA_USED, _PENDING = 0, 1
+_ARENA_USED, _PENDING, _MARK = 0, 1, 2
 
 
 class Column(NamedTuple):
@@ -70,9 +70,9 @@ class Values(NamedTuple):
     pool: Pool
     arena: U8
     arena_free: NDArray[np.int64]  #: first free slot per size class
-    state: NDArray[np.int64]  #: arena bytes ever used, head of the values to recycle after this call
+    state: NDArray[np.int64]  #: arena bytes ever used, head of the values to recycle after this call, mark
     scratch_count: NDArray[np.int64]  #: per value: a count, for a computation over values
-    scratch_stamp: NDArray[np.int64]  #: per value: which computation wrote that count
+    scratch_stamp: NDArray[np.int64]  #: per value: the mark of the last computation that marked it
     scratch_list: NDArray[np.int32]  #: the values that this computation saw
 
 
@@ -234,6 +234,24 @@ def value_less(values: Values, a: int, b: int) -> bool:
         if arena[at_a + i] != arena[at_b + i]:
             return arena[at_a + i] < arena[at_b + i]
     return n_a < n_b
+
+
+@inline
+def begin_marks(values: Values) -> None:
+    """Begin a computation: no value is marked."""
+    values.state[_MARK] += 1
+
+
+@inline
+def mark(values: Values, v: int) -> None:
+    """Mark a value for this computation."""
+    values.scratch_stamp[v] = values.state[_MARK]
+
+
+@inline
+def is_marked(values: Values, v: int) -> bool:
+    """Return whether this computation has marked a value."""
+    return values.scratch_stamp[v] == values.state[_MARK]
 
 
 @inline
