@@ -25,6 +25,7 @@ from .errors import (
     SparkbleachError,
 )
 from .paper.topology import PaperTopology
+from .rules.condition_process import ConditionLimits
 from .rules.constants import WILDCARD
 from .rules.file import load_options, load_rules
 from .rules.rule import Rule
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SPARK_SETTINGS",
     "WILDCARD",
+    "ConditionLimits",
     "ConfigError",
     "DownloadError",
     "Engine",

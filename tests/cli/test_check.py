@@ -90,6 +90,22 @@ def test_rules_against_a_schema(run: Run, rules: Path, options: list[str], code:
     assert len(result.stderr.splitlines()) == (code != 0)
 
 
+def test_a_condition_that_needs_too_much(run: Run, tmp_path: Path) -> None:
+    """Conditions are tried on made-up tuples of a schema, or on the input; needing too much is an error."""
+    path = tmp_path / "rules.yml"
+    path.write_text(
+        'rules:\n  - {id: r, lhs: [zip], rhs: city, when: "length(repeat(city, 2000000000)) > 9"}\n'
+    )
+    result = run("check", "--rules", path, "--schema", "id INT, zip INT, city STRING")
+    assert result.exit_code == 2
+    assert "rules.yml:2: rule 'r', when: tried on made-up tuples, it needs more than" in result.stderr
+    (tmp_path / "in.csv").write_text("id,zip,city\n1,1,a\n2,1,a\n3,1,b\n")
+    result = run("check", "--rules", path, "--input", tmp_path / "in.csv", "--id", "id")
+    assert result.exit_code == 2
+    assert "withdrawn: rule 'r', from position 0 on; its condition needs more than" in result.stderr
+    assert "3 rows: 0 cells would be repaired" in result.stdout
+
+
 def test_a_schema_in_a_file(run: Run, rules: Path, tmp_path: Path) -> None:
     """A schema may be in a file, on several lines."""
     (tmp_path / "schema.ddl").write_text("id INT,\n  zip INT,\n  city STRING\n")

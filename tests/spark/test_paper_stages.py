@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbleach import ConfigError, Options, Window
+from sparkbleach import ConfigError, Options, Rule, RuleUpdate, Window
 from sparkbleach.control.outcome import Outcome
 from sparkbleach.paper.stages import AGGREGATOR, Stages
 from sparkbleach.paper.topology import PaperTopology
+from sparkbleach.rules.condition_evaluator import ConditionLimitError
 from sparkbleach.spark import replica as replica_module
 from sparkbleach.spark.ingress import ArrowFunction
 from sparkbleach.spark.lanes import spread_keys
@@ -25,6 +26,7 @@ from sparkbleach.spark.paper.router import router_function
 from sparkbleach.spark.paper.rows import Row
 from sparkbleach.spark.paper.sequencer import SequencerOperator
 from sparkbleach.spark.rows import rows_to_batch, rows_to_frame
+from tests.naive.reference import NaiveRule
 from tests.support.cases import SPARK_TYPES, Case, as_live, cases
 from tests.support.lane_stream import LaneStream
 from tests.support.profiles import one_in
@@ -224,3 +226,20 @@ def test_what_the_state_depends_on_cannot_change(options: dict[str, Any], error:
         stream.run([dict.fromkeys("nabcde")])
     after = stream.stores[0].store(SEQUENCER, 0)
     assert after.state.read_head() == before.store(SEQUENCER, 0).state.read_head()
+
+
+def test_a_condition_that_needs_too_much_is_an_error_with_its_remedy() -> None:
+    """The workers cannot withdraw a rule: the error has the update that lets the stream go on."""
+    types = dict.fromkeys("abcde", pa.int64())
+    rule = Rule("poison", "a", "b", when="length(repeat('x', d * 2000000000)) >= 0")
+    case = Case(types, [(rule, NaiveRule(rule.id, rule.lhs, rule.rhs))], None, "bleach", "class", [])
+    stream = PaperStream(case, 0, by_order=False, control=False)
+    rows = [{"n": n, "a": 1, "b": n % 2, "c": 1, "d": 1, "e": 1} for n in range(4)]
+    before = stream.stores[0].copy()
+    with pytest.raises(
+        ConditionLimitError, match=r"'poison', when: it needs .*rule_updates=.*'at': 0, 'op': 'delete'"
+    ):
+        stream.run(rows)
+    stream.stores = [before]
+    stream.plan = replace(stream.plan, updates=(RuleUpdate(0, delete="poison"),))
+    assert [row["b"] for row in stream.run(rows)[0]] == [0, 1, 0, 1]

@@ -47,7 +47,7 @@ _SAYS_NOTHING = ("Traceback (most recent", "An error occurred while calling", "J
 def reported_errors(*, debug: bool) -> Iterator[None]:
     """Turn errors and signals into an exit code and a line on standard error, and warnings into lines.
 
-    With `debug` the traceback is shown. What `hide` was told is hidden.
+    With `debug` the traceback is shown. The secrets that `hide` was given are hidden.
     """
     with warnings.catch_warnings(), _exit_at_sigterm():
         if not debug:

@@ -59,7 +59,7 @@ def spark_session(
 
     Spark runs where `master` or SPARK_MASTER says, or on all cores of this machine. Unless `debug`, what it
     and its workers write to standard error goes to a log file. An error whose cause is not clear gets a note
-    with the path of the log; in all other cases the log is deleted. `say` is told when a new one starts.
+    with the path of the log; in all other cases the log is deleted. `say` is called when a new one starts.
     """
     running = SparkSession.getActiveSession()
     if running is not None:

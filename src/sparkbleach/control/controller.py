@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 import socket
 import warnings
 from collections.abc import Iterable
@@ -62,7 +63,7 @@ class RuleController:
 
     Args:
         target: The stream's rule log, or its target, as `open_log` takes it.
-        by: Who makes the changes; user and host if not given.
+        by: Who makes the changes; the user that this process runs as, and the host, if not given.
 
     Raises:
         ConfigError: If the target cannot be that of a log.
@@ -70,7 +71,7 @@ class RuleController:
 
     def __init__(self, target: str | RuleLog, by: str | None = None) -> None:
         self.log = open_log(target) if isinstance(target, str) else target
-        self.by = by or f"{getpass.getuser()}@{socket.gethostname()}"
+        self.by = by or f"{_user()}@{socket.gethostname()}"
 
     def add(self, *rules: RuleLike) -> list[str]:
         """Add rules: all of them, or none if one is wrong; return the numbers of the control records.
@@ -171,6 +172,14 @@ class RuleController:
                 except RuleError:
                     continue  # the stream will refuse it, too
         return active
+
+
+def _user() -> str:
+    """Return who this process runs as, whatever its environment says."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def _as_change(outcome: Outcome) -> Change:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from ..errors import RuleError
 from ..rules.update import RuleUpdate
 
-_TEXT_CHARS_MAX = 200
-
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
@@ -30,8 +28,7 @@ class ControlRecord:
             data = json.loads(text or "")
             if not isinstance(data, dict):
                 raise RuleError(  # noqa: TRY301
-                    f"control record: {_short(text)} is not an object; "
-                    'write one such as {"op": "delete", "id": "r5"}'
+                    'control record: it is not a JSON object; write one such as {"op": "delete", "id": "r5"}'
                 )
             by, published = (_text(data.pop(key, None)) for key in ("by", "published"))
             update = RuleUpdate.from_dict(data)
@@ -43,7 +40,8 @@ class ControlRecord:
         except RuleError as error:
             return cls(number, None, str(error), by, published)
         except (ValueError, TypeError, RecursionError) as error:
-            problem = f"control record: {_short(text)} cannot be read ({error}); write one JSON object"
+            # Its text is not repeated: whoever made it may have had no right to read it.
+            problem = f"control record: it cannot be read ({error}); write one JSON object"
             return cls(number, None, problem, by, published)
         return cls(number, update, None, by, published)
 
@@ -56,8 +54,3 @@ def record_text(update: RuleUpdate, by: str) -> str:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
-
-
-def _short(text: str | None) -> str:
-    text = text or ""
-    return repr(text if len(text) <= _TEXT_CHARS_MAX else f"{text[:_TEXT_CHARS_MAX]}…")

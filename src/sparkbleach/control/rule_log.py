@@ -7,8 +7,10 @@ writes an outcome back. A log belongs to one stream: it is read and written with
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -73,7 +75,8 @@ def open_log(target: str, options: Mapping[str, str] | None = None) -> RuleLog:
 class DirectoryLog:
     """A rule log in a directory: a file for each control record, and the outcomes in `_outcomes`.
 
-    Publishers and the stream must see the directory, which is made when needed.
+    Publishers and the stream must see the directory, which is made when needed, and be the same user: only
+    the owner of a file can read it. Who may write the directory may publish.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -126,10 +129,14 @@ class DirectoryLog:
 
     def published(self) -> list[ControlRecord]:
         """Return all control records in the order of their numbers."""
-        return [
-            ControlRecord.read(number, (self.directory / f"{number}.json").read_text("utf-8", "replace"))
-            for number in self._numbers()
-        ]
+        return [self._read(number) for number in self._numbers()]
+
+    def _read(self, number: str) -> ControlRecord:
+        try:
+            return ControlRecord.read(number, _read_plain(self.directory / f"{number}.json"))
+        except OSError as error:
+            problem = f"control record: it cannot be read ({error.strerror}); write a file of your own"
+            return ControlRecord(number, None, problem)
 
     def outcomes(self) -> list[Outcome]:
         """Return all outcomes in the order in which they came about.
@@ -138,10 +145,16 @@ class DirectoryLog:
             SparkbleachError: If one is damaged.
         """
         found: list[Outcome] = []
-        for path in sorted((self.directory / _OUTCOMES).glob("batch-*.jsonl")):
-            with contextlib.suppress(FileNotFoundError):  # a micro-batch that runs again has removed it
-                for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), start=1):
-                    found.append(Outcome.from_json(line, f"{path}:{number}"))
+        try:
+            for path in sorted(self._outcomes().glob("batch-*.jsonl")):
+                with contextlib.suppress(FileNotFoundError):  # a micro-batch that runs again has removed it
+                    for number, line in enumerate(_read_plain(path).splitlines(), start=1):
+                        found.append(Outcome.from_json(line, f"{path}:{number}"))
+        except OSError as error:
+            raise SparkbleachError(
+                f"rules target: the outcomes in {self.directory} cannot be read ({error.strerror}); "
+                "only the user that the stream runs as can read them"
+            ) from error
         return found
 
     def record(self, batch_id: int, outcomes: Sequence[Outcome]) -> None:
@@ -150,8 +163,8 @@ class DirectoryLog:
         Raises:
             SparkbleachError: If the directory cannot be written.
         """
-        path = self.directory / _OUTCOMES / f"batch-{batch_id:012}.jsonl"
         try:
+            path = self._outcomes() / f"batch-{batch_id:012}.jsonl"
             if outcomes:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 lines = "".join(f"{outcome.to_json()}\n" for outcome in outcomes)
@@ -160,6 +173,13 @@ class DirectoryLog:
                 path.unlink(missing_ok=True)
         except OSError as error:
             raise self._unwritable(error) from error
+
+    def _outcomes(self) -> Path:
+        """Return the directory of the outcomes; OSError if it is a link to somewhere else."""
+        path = self.directory / _OUTCOMES
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, f"{_OUTCOMES} is a symbolic link")
+        return path
 
     def _numbers(self) -> list[str]:
         if not self.directory.is_dir():
@@ -173,13 +193,21 @@ class DirectoryLog:
         )
 
 
+def _read_plain(path: Path) -> str:
+    """Return the text of a file; OSError if it is no plain file: a symbolic link might lead anywhere."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, encoding="utf-8", errors="replace") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file")
+        return file.read()
+
+
 def _write_hidden(directory: Path, text: str) -> Path:
-    """Write a text to a hidden file, to be renamed when it is complete."""
+    """Write a text to a hidden file that only its owner can read, to be renamed when it is complete."""
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=directory, prefix=".", suffix=".new", delete=False
     ) as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.chmod(file.name, 0o644)  # the stream may run as another user
     return Path(file.name)

@@ -65,3 +65,26 @@ def test_a_damaged_outcome_is_named(tmp_path: Path) -> None:
         path.write_bytes(whole + damaged)
         with pytest.raises(SparkbleachError, match=f"^{path}:2: this outcome is damaged; restore it from a"):
             control.history()
+
+
+def test_a_condition_that_needs_too_much_is_not_published(tmp_path: Path) -> None:
+    """A rule is tried on made-up tuples of the stream's schema before it is published."""
+    control = controller(tmp_path)
+    with pytest.raises(RuleError, match="rule 'r', when: tried on made-up tuples, it needs more than"):
+        control.add("r: k -> v WHERE len(range(length(v) * 4000000000)) > 0")
+    assert len(control.history()) == 1
+    control.add("r: k -> v WHERE length(v) > 3")
+
+
+def test_a_withdrawn_rule_is_history(tmp_path: Path) -> None:
+    """The history says why a rule was withdrawn; it is not active, and can be added again."""
+    control = controller(tmp_path, Rule("a", "k", "v"), Rule("b", "k", "v"))
+    left, schema = [Rule("b", "k", "v").to_dict()], schema_to_text(SCHEMA)
+    update = {"at": 7, "op": "delete", "id": "a"}
+    outcome = Outcome(0, "withdrawn", 7, 2, left, schema, SCHEMA.names, "id", update=update, reason="is slow")
+    control.log.record(1, [outcome])
+    change = control.history()[1]
+    assert (change.state, change.what, change.position) == ("withdrawn", "a", 7)
+    assert change.reason == "its condition is slow"
+    assert [one.rule.id for one in control.rules()] == ["b"]
+    control.add("a: k -> v WHERE v <> ''")
