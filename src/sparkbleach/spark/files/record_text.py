@@ -102,10 +102,17 @@ def with_changes(
     for name in (QUARANTINE, CONTROL):
         if name in batch.columns:
             changed = F.col(name).isNull() & changed
-    if may_differ is not None:
-        changed = may_differ & changed
-    put = _put_csv if format == "csv" else _put_json
-    return F.coalesce(put(text, changed, data, same, dropped), text)
+
+    def when_changed(value: Column) -> Column:
+        inner = F.when(changed, value)
+        # Not with an `and`: Spark would parse the text of each row.
+        return inner if may_differ is None else F.when(may_differ, inner)
+
+    if format == "csv":
+        put = when_changed(_put_csv(text, data, same))
+    else:
+        put = _put_json(when_changed(text), when_changed(_new_members(data, same)), dropped)
+    return F.coalesce(put, text)
 
 
 def may_be_repaired(batch: DataFrame) -> Column | None:
@@ -129,11 +136,7 @@ def _is_same(now: Column, before: Column, field: StructField) -> Column:
     return texts[0].eqNullSafe(texts[1])
 
 
-def _put_csv(
-    text: Column, changed: Column, data: list[StructField], same: list[Column], dropped: list[str]
-) -> Column:
-    if dropped:
-        raise ValueError("a CSV record keeps all of its cells")
+def _put_csv(text: Column, data: list[StructField], same: list[Column]) -> Column:
     # A comma first: no match is empty.
     old = F.regexp_extract_all(F.concat(F.lit(","), text.cast("string")), F.lit(f",({CELL})"), F.lit(1))
     cells = [
@@ -142,18 +145,20 @@ def _put_csv(
         )
         for place, (field, one) in enumerate(zip(data, same, strict=True))
     ]
-    return F.when(changed, F.concat_ws(",", *cells).cast("binary"))
+    return F.concat_ws(",", *cells).cast("binary")
 
 
-def _put_json(
-    text: Column, changed: Column, data: list[StructField], same: list[Column], dropped: list[str]
-) -> Column:
+def _new_members(data: list[StructField], same: list[Column]) -> Column:
+    """Return the changed cells as JSON objects of one member."""
     # a null in a list of texts is left out
     cells = [
         F.when(~one, F.to_json(F.struct(F.col(quoted(field.name)).alias(field.name)), WRITE_OPTIONS["json"]))
         for field, one in zip(data, same, strict=True)
     ]
+    return F.array_compact(F.array(*cells))
 
+
+def _put_json(text: Column, cells: Column, dropped: list[str]) -> Column:
     @F.arrow_udf("binary")  # type: ignore[attr-defined, untyped-decorator, unused-ignore]
     def spliced(values: pa.Array, cells: pa.Array) -> pa.Array:
         return pa.array(
@@ -164,7 +169,7 @@ def _put_json(
             pa.binary(),
         )
 
-    patched: Column = spliced(F.when(changed, text), F.when(changed, F.array_compact(F.array(*cells))))
+    patched: Column = spliced(text, cells)
     return patched
 
 

@@ -130,7 +130,7 @@ class Writer:
             rows = audit_of(batch).coalesce(1)
             self._publish(rows, self.audit, self.audit_format, batch_id, counted["audit"])
         rows, format = batch.where(is_clean), self.format
-        if has_text and batch.schema[RECORD].metadata[TEXT_FORMAT] == self.format:
+        if self._keeps_text(batch):
             rows, format = self._lines(rows), "text"
         else:
             rows = rows.drop(*_hidden(batch))
@@ -142,6 +142,14 @@ class Writer:
         self.rows += counted["clean"]
         self.quarantined += counted["quarantined"]
         self.repairs += counted["repairs"]
+
+    def _keeps_text(self, batch: DataFrame) -> bool:
+        """Return whether rows leave with the text that they came with, in this format."""
+        if RECORD not in batch.columns:
+            return False
+        notes, hidden = batch.schema[RECORD].metadata, _hidden(batch)
+        names = [name for name in batch.columns if name not in hidden]
+        return notes.get(TEXT_FORMAT) == self.format and notes.get(MEMBERS) == names
 
     def _lines(self, rows: DataFrame) -> DataFrame:
         """Return the texts of clean rows; that of a CSV file begins with the header."""
