@@ -97,6 +97,7 @@ def run_commands(script: str, directory: Path, bin: Path) -> str:
         finally:
             shell.kill()
             shell.wait()
+            address.unlink()
         printed.seek(0)
         text = printed.read()
     assert shell.returncode == 0, text
