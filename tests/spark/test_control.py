@@ -15,8 +15,6 @@ from sparkbleach import ConfigError, RuleError, Writer, clean, open_log, read_co
 from tests.support.controlled_stream import FILE_TUPLES, TABLE, ControlledStream, same_times
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine
 
-POISON = "poison: price -> city WHERE length(repeat(left(city, 1), 2000000000)) >= 0"
-
 
 @pytest.fixture
 def make(spark: SparkSession, tmp_path: Path) -> Callable[[], ControlledStream]:
@@ -28,8 +26,7 @@ def test_rules_change_while_the_stream_runs(make: Callable[[], ControlledStream]
     """Updates take effect without a restart, at the positions in their outcomes: the engine gives the same.
 
     A micro-batch may have control records only. A refused record has an outcome and changes nothing; neither
-    does a query that is stopped in the middle of a micro-batch. A restart with other rules changes these. A
-    rule that nobody has tried, and whose condition needs too much, is withdrawn.
+    does a query that is stopped in the middle of a micro-batch. A restart with other rules changes these.
     """
     stream = make()
     controller = stream.controller
@@ -81,18 +78,9 @@ def test_rules_change_while_the_stream_runs(make: Callable[[], ControlledStream]
     with stream.running(changed) as query:
         stream.send()
         stream.wait(query, 5 * FILE_TUPLES, 10)
-        with pytest.raises(
-            RuleError, match="rule 'poison', when: tried on made-up tuples, it needs more than"
-        ):
-            controller.add(POISON)
-        stream.write_record("10000003.json", json.dumps({"op": "add", "rule": POISON}))
         stream.send()
-        stream.wait(query, 6 * FILE_TUPLES, 12)
-        (withdrawn,) = [line for line in stream.reported_updates(query, 3) if line.startswith("withdrawn: ")]
-        assert "'poison', from position 750 on; its condition needs more than" in withdrawn
-    last = controller.history()[-1]
-    assert (last.state, last.what, last.position) == ("withdrawn", "poison", 5 * FILE_TUPLES)
-    (restart,) = controller.log.outcomes()[-3:-2]
+        stream.wait(query, 6 * FILE_TUPLES, 10)
+    restart = controller.log.outcomes()[-1]
     assert (restart.kind, restart.position) == ("started", 4 * FILE_TUPLES)
     updates = [
         *stream.applied(),

@@ -108,11 +108,11 @@ class ControlledStream:
         return [row for path in files for row in pq.read_table(path, partitioning=None).to_pylist()]
 
     def applied(self) -> list[dict[str, Any]]:
-        """Return what took effect, withdrawn rules included, at the positions that the outcomes have."""
+        """Return the updates that took effect, at the positions that the outcomes have."""
         return [
             {**outcome.update, "at": outcome.position}
             for outcome in self.controller.log.outcomes()
-            if outcome.kind in ("applied", "withdrawn") and outcome.update
+            if outcome.kind == "applied" and outcome.update
         ]
 
 
