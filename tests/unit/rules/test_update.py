@@ -154,7 +154,7 @@ class TestDirectoryLog:
         }
         files = list((tmp_path / "log").iterdir())
         assert len(files) == 40
-        assert all(path.stat().st_mode & stat.S_IROTH for path in files)
+        assert not any(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO) for path in files)
 
     def test_outcomes_of_a_batch_are_there_once(self, tmp_path: Path) -> None:
         """A micro-batch that is written again replaces what it wrote before."""
