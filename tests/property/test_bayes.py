@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from sparkbleach import Engine
 from tests.naive.bayes import BayesReference, TooClose
 from tests.naive.reference import NaiveRule
 from tests.support.bayes_cases import BayesCase, BayesPair, bayes_cases, canonical_rows, numbered, update
@@ -58,6 +59,19 @@ def test_values_that_leave_and_come_back(seed: int) -> None:
             pair.step(("tuples", rows))
     except TooClose:
         pass
+
+
+def test_a_group_with_many_values() -> None:
+    """A group may have more values than it keeps at hand."""
+    schema = pa.schema([("zip", pa.string()), ("city", pa.string())])
+    cities = ["Paris", "Rome"] * 30 + ["Parys", "Pares", "Pariz", "Paros", "Aris", "Pariss", "Paris"]
+    zips = ["75001", "00184"] * 30 + ["75001"] * 7
+    batch = pa.RecordBatch.from_pydict({"zip": zips, "city": cities}, schema)
+    whole, single = (Engine(schema, ["zip -> city"], look_ahead=1) for _ in range(2))
+    clean, _ = whole.process(batch)
+    assert clean["city"].to_pylist()[-2:] == ["Paris", "Paris"]
+    parts = [single.process(batch.slice(row, 1))[0]["city"][0] for row in range(batch.num_rows)]
+    assert parts == list(clean["city"])
 
 
 @one_in(2)

@@ -343,7 +343,7 @@ def _sum_of_powers(
         if level != NONE:
             values = i64(store.levels[level]["n_values"][side])
         if own != NONE:
-            values += (count == own_count - 1) - (count == own_count)
+            values += i64(count == own_count - 1) - i64(count == own_count)
         if values > 0:
             sum += values * power(weight * (count - most))
             left -= values
