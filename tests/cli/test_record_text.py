@@ -149,6 +149,146 @@ def test_later_files(run: Run, rules: Path, tmp_path: Path) -> None:
     assert "zip: '+3' would not" in reasons[1]
 
 
+def test_dates_that_python_does_not_have(run: Run, rules: Path, tmp_path: Path) -> None:
+    """A row with a date after the year 9999, or before the year 1, is cleaned or quarantined as any other."""
+    lines = ["1,1,a,10000-01-01", "2,1,a,-0044-03-15", "x,1,a,10000-01-01", "4,1,a,2024-02-30"]
+    (tmp_path / "in.csv").write_text("id,zip,city,note\n" + "\n".join(lines))
+    result = run(
+        "clean", "--rules", rules, "--input", tmp_path / "in.csv", "--id", "id", "--output", tmp_path / "out",
+        "--schema", "id INT, zip INT, city STRING, note DATE",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert bodies(tmp_path / "out").decode().splitlines() == lines[:2]
+    assert [row["_quarantine"] for row in read_csv(tmp_path / "out-quarantine")] == [
+        "id: 'x' is not of type int",
+        "note: '2024-02-30' is not of type date",
+    ]
+
+
+def test_json_in_another_format(run: Run, rules: Path, tmp_path: Path) -> None:
+    """On the way from JSON to Parquet, what would be lost or changed is quarantined, also deep in a value."""
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.jsonl").write_text('{"id":1,"zip":1,"city":"a","n":{"x":[{"y":1}]},"f":1.5,"s":"t"}\n')
+    arguments = ["clean", "--rules", rules, "--input", source, "--id", "id", "--output", tmp_path / "out"]
+    arguments += ["--output-format", "parquet"]
+    assert run(*arguments).exit_code == 0
+    lossy = {
+        '{"id":2,"zip":1,"n":{"x":[{"y":1,"z":2}]}}': "'n.x.z': not in the schema",
+        '{"id":3,"zip":1,"new":null}': "'new': not in the schema",
+        '{"id":4,"zip":1,"f":0.12345678901234567890}': "f: '0.12345678901234567890' would not be written",
+        '{"id":5,"zip":1,"f":1e400}': "f: '1e400' would not be written back",
+        '{"id":6,"zip":1,"s":1.10}': "s: '1.10' would not be written back",
+        '{"zip":1,"s":1.10}': "id: the id is null",
+        '{"id":7,"zip":"1","new":2}': "zip: '1' is not of type bigint; 'new': not in the schema",
+    }
+    kept = ['{"id":8,"zip":1,"f":1.10,"s":"1.10","n":null}', '{"id":9,"f":3,"zip":1,"n":{"x":[null,{}]}}']
+    (source / "b.jsonl").write_text("\n".join([*lossy, *kept]))
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    ids = [id for path in (tmp_path / "out").glob("part-*") for id in pq.read_table(path)["id"].to_pylist()]
+    assert sorted(ids) == [1, 8, 9]
+    (path,) = (tmp_path / "out-quarantine").glob("part-*")
+    found = pq.read_table(path).to_pylist()
+    assert [row["_record"] for row in found] == list(lossy)
+    for row, reason in zip(found, lossy.values(), strict=True):
+        assert row["_quarantine"].startswith(reason)
+
+
+def test_members_of_documents(run: Run, rules: Path, tmp_path: Path) -> None:
+    """A later JSON document with a member that is no column, or with one twice, is refused by its path."""
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.json").write_text('[{"id":1,"zip":1,"city":"a","n":{"x":1}}]')
+    arguments = ["clean", "--rules", rules, "--input", source, "--id", "id", "--output", tmp_path / "out"]
+    arguments += ["--multiline"]
+    assert run(*arguments).exit_code == 0
+    later = source / "b.json"
+    for text, problem in (
+        ('[{"id":2,"zip":1,"new":1}]', "the member 'new' is not in the schema, and would be lost"),
+        ('{"id":2,"n":{"x":1,"y":2}}', "the member 'n.y' is not in the schema, and would be lost"),
+        ('{"id":2,"zip":1,"zip":2}', "an object has `zip` twice"),
+    ):
+        later.write_text(text)
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"error: {later}: {problem}")
+    later.write_text('[{"id":2,"zip":1}]')
+    assert run(*arguments).exit_code == 0
+
+
+NAMES = [
+    "_row",
+    "_order_0",
+    "_sort_0",
+    "a`b",
+    "a.b",
+    "a b",
+    "id.x",
+    "lane",
+    "value",
+    "text",
+    "parsed",
+    "number",
+]
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_names_of_columns(run: Run, tmp_path: Path, format: str) -> None:
+    """Columns may have any names, also those that are used inside, and rules may read them."""
+    names = ["id", *NAMES]
+    path = tmp_path / f"in.{format}"
+    rows = [dict.fromkeys(names, "v") | {"id": str(n), "a.b": "v" if n < 3 else "w"} for n in range(4)]
+    if format == "csv":
+        path.write_text("\n".join(record_of(one) for one in (names, *(row.values() for row in rows), ["x"])))
+    else:
+        path.write_text("\n".join([*map(json.dumps, rows), "{"]))
+    rule = "{id: r, lhs: ['a`b'], rhs: a.b, when: '\"a b\" IS NOT NULL'}"
+    (tmp_path / "rules.yml").write_text(f"rules:\n  - {rule}\n")
+    arguments = ["--rules", tmp_path / "rules.yml", "--input", path, "--id", "id"]
+    result = run("clean", *arguments, "--output", tmp_path / "out", "--repair", "class")
+    assert result.exit_code == 0, result.output
+    assert "1 cell repaired, 1 row in quarantine" in result.stdout
+    if format == "csv":
+        written = read_csv(tmp_path / "out")
+    else:
+        lines = [path.read_text().splitlines() for path in sorted((tmp_path / "out").glob("part-*"))]
+        written = [json.loads(line) for part in lines for line in part]
+    assert written == [row | {"a.b": "v"} for row in rows]
+    checked = run("check", *arguments, "--repair", "class")
+    assert "1 cell would be repaired, 1 row would be quarantined" in checked.stdout
+
+
+def test_names_that_are_taken(run: Run, rules: Path, tmp_path: Path) -> None:
+    """A column with the name of one that is added to clean rows is refused before anything is read."""
+    path = tmp_path / "in.csv"
+    for name in ("_repairs", "_Quarantine", "_control", "_record", "_corrupt_record", "_metadata"):
+        path.write_text(f"id,zip,city,{name}\n1,1,a,b\nx\n")
+        result = run("clean", "--rules", rules, "--input", path, "--id", "id", "--output", tmp_path / "out")
+        assert result.exit_code == 2
+        assert f"the name {name} is taken; rename the column" in result.stderr
+
+
+def test_paths_with_brackets(run: Run, rules: Path, tmp_path: Path) -> None:
+    """Directories and files whose names look like patterns are read, each once."""
+    source = tmp_path / "in {1} [é]"
+    source.mkdir()
+    target = tmp_path / "my rules [1]"
+    arguments = ["clean", "--rules", rules, "--input", source, "--id", "id", "--output", tmp_path / "o [2]"]
+    arguments += ["--rules-target", target]
+    (source / "a [b]*.csv").write_text("id,zip,city,note\n1,1,a,x\n")
+    (source / "c.csv").write_text("id,zip,city,note\n2,1,a,x\n")
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert sorted(bodies(tmp_path / "o [2]").splitlines()) == [b"1,1,a,x", b"2,1,a,x"]
+    assert run("rules", "add", "x: zip -> note", "y: city -> note", "--target", target).exit_code == 0
+    (source / "d.csv").write_text("id,zip,city,note\n3,1,a,x\n")
+    result = run(*arguments)
+    assert result.stderr.count("rule update applied") == 2
+    assert "refused" not in result.stderr
+    assert "1 tuple in" in result.stdout
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_cells_of_records(seed: int) -> None:
     """A record that was made of cells has these cells."""

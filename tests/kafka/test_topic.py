@@ -125,3 +125,13 @@ def test_secrets_are_not_shown(
     assert ("Traceback" in result.output) == bool(debug)
     path.chmod(0o600)
     assert "has secrets" not in CliRunner().invoke(app, [*command, "kafka://127.0.0.1:1/t", *option]).output
+
+
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+@pytest.mark.parametrize("target", ["kafka://ann:pass-word@127.0.0.1:1/t", "s3://ann:pass-word@bucket/rules"])
+def test_a_password_in_an_address_is_not_shown(target: str, debug: tuple[str, ...]) -> None:
+    """An address that is refused is shown without what is before the host."""
+    result = CliRunner().invoke(app, ["rules", "list", "--target", target, *debug])
+    assert result.exit_code == 2
+    assert "pass-word" not in result.output
+    assert "://***@" in result.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparkbleach import ConfigError, RuleError, Writer, clean, open_log, read_control
+from sparkbleach.control.rule_log import RECORD_BYTES_MAX, DirectoryLog
 from tests.support.controlled_stream import FILE_TUPLES, TABLE, ControlledStream, same_times
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine
 
@@ -100,6 +102,38 @@ def test_rules_change_while_the_stream_runs(make: Callable[[], ControlledStream]
     assert not {"client_day", "zip_city", "price_at"} & set(in_force)
     first = controller.history()[1]
     assert (first.by, first.position, first.version) == ("an engineer", 0, 2)
+
+
+def test_files_that_are_no_records(make: Callable[[], ControlledStream], tmp_path: Path) -> None:
+    """The stream follows no symbolic link in a rule log, waits for no pipe, and reads only files of its own.
+
+    What it does not read is refused, and does not stop it.
+    """
+    stream = make()
+    log = stream.controller.log
+    assert isinstance(log, DirectoryLog)
+    log.create()
+    secret = tmp_path / "secret"
+    secret.write_text('{"op": "delete", "id": "hunter2"}')
+    (log.directory / "00000001.json").symlink_to(secret)
+    (log.directory / "00000002.json").symlink_to("/nowhere")
+    os.mkfifo(log.directory / "00000003.json")
+    with (log.directory / "00000004.json").open("wb") as file:
+        file.truncate(RECORD_BYTES_MAX + 1)
+    (log.directory / "below").mkdir()
+    for name in ("below/00000005.json", "delete.json"):
+        (log.directory / name).write_text('{"op": "delete", "id": "zip_city"}')
+    (log.directory / "00000006.json").write_bytes(b"\xff\x00")
+    (log.directory / "00000007.json").write_text('{"op": "delete", "id": "zip_city"}')
+    with stream.running() as query:
+        stream.send()
+        stream.wait(query, FILE_TUPLES, 5)
+    found = {change.number: change for change in stream.controller.history() if change.number}
+    done = {number: change.state for number, change in found.items() if change.state != "published"}
+    refused = dict.fromkeys(["00000001", "00000004", "00000006"], "refused")
+    assert done == {**refused, "00000007": "applied"}
+    assert "it has no text that may be read" in str(found["00000001"].reason)
+    assert "hunter2" not in str(found)
 
 
 def test_wrong_control_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ USAGE = 2
 FAILED = 1
 
 _secrets: set[str] = set()
+#: who somebody is, and his password, in an address
+_USER = re.compile(r"(?<=://)[^/\s@]+@")
 #: what is shorter would hide half of a message
 _SECRET_LENGTH_MIN = 3
 _USAGE_ERRORS = (errors.ConfigError, errors.RuleError, errors.SchemaError)
@@ -76,7 +78,7 @@ def hide(secrets: Iterable[str]) -> None:
 def _hidden(text: str) -> str:
     for secret in sorted(_secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
-    return text
+    return _USER.sub("***@", text)
 
 
 def exit_code(number: signal.Signals) -> int:

@@ -24,8 +24,14 @@ class ControlRecord:
     def read(cls, number: str, text: str | None) -> ControlRecord:
         """Parse the text of a record; a text that is no update gives a record with a problem."""
         by = published = None
+        if text is None:
+            problem = (
+                "control record: it has no text that may be read; write one JSON object, into a plain file "
+                "that only its owner, the user of the stream, can read"
+            )
+            return cls(number, None, problem)
         try:
-            data = json.loads(text or "")
+            data = json.loads(text)
             if not isinstance(data, dict):
                 raise RuleError(  # noqa: TRY301
                     'control record: it is not a JSON object; write one such as {"op": "delete", "id": "r5"}'

@@ -22,7 +22,9 @@ from .outcome import Outcome
 from .record import ControlRecord, record_text
 
 _OUTCOMES = "_outcomes"  # Spark's file source reads nothing below a name that begins with _
-_NUMBER = re.compile(r"(\d{8})\.json")
+_NUMBER = re.compile(r"([0-9]{8})\.json")
+#: how long a control record may be; a tableau of a million rows is shorter
+RECORD_BYTES_MAX = 64 << 20
 
 
 class RuleLog(Protocol):
@@ -129,14 +131,14 @@ class DirectoryLog:
 
     def published(self) -> list[ControlRecord]:
         """Return all control records in the order of their numbers."""
-        return [self._read(number) for number in self._numbers()]
+        return [ControlRecord.read(number, self.text_of(number)) for number in self._numbers()]
 
-    def _read(self, number: str) -> ControlRecord:
+    def text_of(self, number: str) -> str | None:
+        """Return the text of a control record; None if its file is not a plain one that may be read."""
         try:
-            return ControlRecord.read(number, _read_plain(self.directory / f"{number}.json"))
-        except OSError as error:
-            problem = f"control record: it cannot be read ({error.strerror}); write a file of your own"
-            return ControlRecord(number, None, problem)
+            return _read_plain(self.directory / f"{number}.json", RECORD_BYTES_MAX)
+        except OSError:
+            return None
 
     def outcomes(self) -> list[Outcome]:
         """Return all outcomes in the order in which they came about.
@@ -193,12 +195,18 @@ class DirectoryLog:
         )
 
 
-def _read_plain(path: Path) -> str:
-    """Return the text of a file; OSError if it is no plain file: a symbolic link might lead anywhere."""
+def _read_plain(path: Path, n_bytes_max: int | None = None) -> str:
+    """Return the text of a file; OSError if it is no plain file, or too long.
+
+    A symbolic link might lead anywhere.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, encoding="utf-8", errors="replace") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is no plain file")
+        if n_bytes_max is not None and found.st_size > n_bytes_max:
+            raise OSError(errno.EFBIG, "it is too long")
         return file.read()
 
 

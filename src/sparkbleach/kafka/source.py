@@ -9,9 +9,9 @@ from pyspark.sql.types import StructType
 
 from ..errors import ConfigError
 from ..spark.files.quarantine import TEXT_FORMAT, unreadable_column
-from ..spark.files.record_text import MEMBERS, parse
+from ..spark.files.record_text import MEMBERS, RECORD, parse
 from ..spark.files.schema import parse_schema
-from ..spark.plan import quoted
+from ..spark.plan import CONTROL, QUARANTINE, REPAIRS, quoted
 from .client import check_exists
 from .topic import Topic
 
@@ -113,7 +113,7 @@ def topic_order() -> Column:
 def _check_names(schema: StructType, id: str, unreadable: str) -> None:
     if id not in schema.names:
         raise ConfigError(f"id: the schema has no column {id!r}; choose one of {', '.join(schema.names)}")
-    seen = {unreadable.lower(), KAFKA}
+    seen = {unreadable.lower(), KAFKA, RECORD, REPAIRS, QUARANTINE, CONTROL}
     for name in schema.names:
         if name.lower() in seen:
             raise ConfigError(

@@ -64,6 +64,10 @@ _REFUSED = {
 }
 
 
+#: how long a condition may be: a longer one would take seconds to parse
+_CHARACTERS_MAX = 50_000
+
+
 class ConditionError(ValueError):
     """A condition is wrong: what is, what to do about it, and at which character, from 1, if known."""
 
@@ -82,6 +86,11 @@ def parse(sql: str) -> Node:
     """Return the syntax tree of a text that is one expression, whether in brackets or not."""
     if not sql:
         raise ConditionError("it is blank", "write a predicate, or leave the condition out")
+    if len(sql) > _CHARACTERS_MAX:
+        raise ConditionError(
+            f"it has {len(sql):,} characters, and may have {_CHARACTERS_MAX:,}",
+            "write a list of values as a pattern tableau",
+        )
     if "\0" in sql or any("\ud800" <= character <= "\udfff" for character in sql):
         raise ConditionError("it holds a NUL character or half a surrogate pair", "remove it")
     try:

@@ -20,7 +20,10 @@ from ..rules.check import CheckedRule, warn_of_twins
 from ..rules.rule import RuleLike
 from ..rules.update import RuleUpdate, sort_updates
 from .compat import arrow_schema
+from .files.quarantine import TEXT_FORMAT
+from .files.record_text import RECORD
 from .lanes import Lanes, choose_placement
+from .plan import CONTROL, QUARANTINE, REPAIRS
 
 TOPOLOGIES = ("fused", "paper")
 
@@ -70,6 +73,16 @@ def check_control(df: DataFrame, control: DataFrame | None) -> None:
             f"control: its columns are {control.schema.simpleString()}; "
             "select number and value, both as strings, or give what read_control returns"
         )
+
+
+def check_names(df: DataFrame) -> None:
+    """Check that no column has a name of those that are added to clean rows."""
+    for field in df.schema:
+        is_text = field.name == RECORD and TEXT_FORMAT in field.metadata
+        if field.name.lower() in (REPAIRS, QUARANTINE, CONTROL, RECORD) and not is_text:
+            raise ConfigError(
+                f"schema: {field.name!r} is a name of a column that is added to clean rows; rename the column"
+            )
 
 
 def check_rules(

@@ -20,7 +20,7 @@ from ..paper.topology import PaperTopology
 from ..rules.check import columns_read, is_plain
 from ..rules.rule import RuleLike
 from ..rules.update import RuleUpdate, sort_updates
-from .check import check_control, check_rules, choose_options, paper_topology
+from .check import check_control, check_names, check_rules, choose_options, paper_topology
 from .compat import arrow_schema, spark_type
 from .egress import egress
 from .files.quarantine import unreadable_column
@@ -29,7 +29,7 @@ from .lane import Lane, static_lane
 from .lanes import Lanes, cells_by_lane, choose_placement
 from .limits import DEFAULT_LIMITS, Limits
 from .paper.chain import chain
-from .plan import CONTROL, ORDER, QUARANTINE, REPAIRS, Plan, quoted
+from .plan import CONTROL, QUARANTINE, REPAIRS, Plan, fresh, quoted
 from .report import OBSERVATION, report_columns
 from .rows import IngressRow, LaneRow, row_schema
 from .settings import check_session
@@ -109,6 +109,7 @@ def clean(
     """
     paper = paper_topology(df, topology)
     check_control(df, control)
+    check_names(df)
     schema = arrow_schema(df.schema)
     updates = sort_updates(rule_updates)
     active = check_stream(schema, rules, id)
@@ -194,7 +195,7 @@ def _add_order(
                 names.append(column)
                 continue
             column = F.col(quoted(column))
-        names.append(ORDER.format(len(hidden)))
+        names.append(fresh(f"_order_{len(hidden)}", df.columns))
         hidden.append(column.alias(names[-1]))
     with_order = df.select("*", *hidden) if hidden else df
     if df.isStreaming or not names:
@@ -204,7 +205,9 @@ def _add_order(
 
 def _decide(df: DataFrame, plan: Plan, control: DataFrame | None, n_partitions: int) -> DataFrame:
     """Return the rows that lanes, or the paper's aggregator, send: blobs with repairs."""
-    blobs = df.mapInArrow(ingress(plan), row_schema(IngressRow))
+    # PySpark finds no column whose name has a dot or a backtick.
+    numbered = df.toDF(*(f"c{place}" for place in range(len(df.columns))))
+    blobs = numbered.mapInArrow(ingress(plan, df.columns), row_schema(IngressRow))
     if control is not None:
         blobs = blobs.union(control_rows(control, plan.keys))
     if plan.paper:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ..control.rule_log import DirectoryLog, RuleLog
 from ..errors import ConfigError
+from .hadoop import as_plain
 
 
 @runtime_checkable
@@ -30,8 +32,14 @@ def read_control(session: SparkSession, log: RuleLog) -> DataFrame:
     if not isinstance(log, DirectoryLog):
         raise ConfigError(f"rule log: {log.target} cannot be read as a stream; give what open_log returns")
     log.create()
-    reader = session.readStream.format("text").option("wholetext", True)
-    # Spark ignores files older than the newest one by maxFileAge, also those that came while it was down.
-    reader = reader.options(pathGlobFilter="*.json", maxFileAge="36500d")
-    name = "substring_index(_metadata.file_name, '.', 1)"
-    return reader.load(log.directory.as_uri()).selectExpr(f"{name} AS number", "value")
+    columns = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
+    reader = session.readStream.format("binaryFile").schema(columns)
+    # Spark ignores files older than the newest one by maxFileAge, also those that came while it was down. It
+    # reads files several times if the path of their directory has a bracket, unless it looks below, too.
+    reader = reader.options(pathGlobFilter="*.json", maxFileAge="36500d", recursiveFileLookup=True)
+    files = reader.load(f"file://{as_plain(log.target)}")
+    number = F.regexp_extract("path", r"/([0-9]{8})\.json\z", 1)
+    here = F.col("path") == F.concat(F.lit(f"file:{log.target}/"), number, F.lit(".json"))
+    # Spark would follow symbolic links, wait for the writer of a pipe, and read a file of any length.
+    value = F.udf(log.text_of, "string", useArrow=False)(number)
+    return files.where(here).select(number.alias("number"), value.alias("value"))

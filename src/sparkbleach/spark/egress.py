@@ -14,7 +14,7 @@ from ..testing import reach
 from .blob import unpack
 from .garbage import collect_garbage
 from .ingress import ArrowFunction
-from .plan import CONTROL, QUARANTINE, REPAIRS, ROW, Plan
+from .plan import CONTROL, QUARANTINE, REPAIRS, Plan
 from .repairs import unpack_repairs
 from .rows import LaneRow, rows_from_batch
 
@@ -46,8 +46,9 @@ def egress(plan: Plan) -> ArrowFunction:
                 yield clean
             else:
                 put_apart = unpack(quarantined[0])
-                yield clean.take(_other_rows(clean.num_rows, put_apart.column(ROW)))
-                yield _quarantined_rows(plan, repairs_type, put_apart)
+                last = put_apart.num_columns - 1  # the numbers of the rows
+                yield clean.take(_other_rows(clean.num_rows, put_apart.column(last)))
+                yield _quarantined_rows(plan, repairs_type, put_apart.remove_column(last))
         for number, rows in waiting.items():
             raise SparkbleachError(
                 f"egress: blob {number} came from {len(rows)} of {plan.n_lanes} lanes; "

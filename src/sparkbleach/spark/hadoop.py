@@ -47,6 +47,11 @@ def without_scheme(path: str) -> str:
     return re.sub(r"^file:(//)?(?=/)", "", path)
 
 
+def as_plain(path: str) -> str:
+    """Return the pattern that matches a path, and nothing else."""
+    return re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
+
+
 class FileSystem:
     """The file system that a path is on, by the Hadoop settings of a session; methods take paths on it."""
 

@@ -12,19 +12,20 @@ from pyspark.sql import functions as F
 
 from ..testing import reach
 from .blob import pack
-from .files.quarantine import reasons
+from .files.quarantine import is_lossy, reasons
 from .garbage import collect_garbage
 from .limits import Limits
-from .plan import QUARANTINE, ROW, Plan
+from .plan import QUARANTINE, Plan
 from .rows import IngressRow, rows_to_batch
 
 ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def ingress(plan: Plan) -> ArrowFunction:
+def ingress(plan: Plan, columns: Sequence[str]) -> ArrowFunction:
     """Return the function that packs the rows of a partition, for each lane what it reads.
 
-    The first lane also takes along what no lane reads.
+    The columns are the names of what it gets, in this order. The first lane also takes along what no lane
+    reads.
     """
     rest = [name for name in plan.schema.names if name not in plan.cells]
     fields = {field.name: field for field in plan.schema}
@@ -32,7 +33,7 @@ def ingress(plan: Plan) -> ArrowFunction:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        typed = (_typed(batch, fields) for batch in batches)
+        typed = (_typed(batch.rename_columns(columns), fields) for batch in batches)
         for sequence, rows in enumerate(_gather(typed, plan.limits)):
             cells, quarantined = _quarantine_rows(rows, plan) if plan.quarantine else (rows, None)
             packed: dict[tuple[str, ...], pa.Buffer] = {}  # lanes may get the same
@@ -91,17 +92,21 @@ def _quarantine_rows(
 ) -> tuple[list[pa.RecordBatch], pa.RecordBatch | None]:
     """Return rows with nulls in place of quarantined ones, and the quarantined rows with their reasons.
 
+    The last column of the latter says which row of the blob each is.
     A quarantined row keeps its place in the stream, so that it has a position; no rule applies to its nulls.
     """
     batch = pa.concat_batches(rows)
     apart = pc.is_null(batch.column(plan.id))
     if plan.unreadable:
         apart = pc.or_(apart, pc.is_valid(batch.column(plan.unreadable)))
+    lossy = is_lossy(batch, plan)
+    if lossy is not None:
+        apart = pc.or_(apart, lossy)
     if not pc.any(apart).as_py():
         return rows, None
     quarantined = batch.filter(apart).select(plan.schema.names)
     quarantined = quarantined.append_column(QUARANTINE, reasons(quarantined, plan))
-    quarantined = quarantined.append_column(ROW, pc.indices_nonzero(apart))
+    quarantined = quarantined.append_column("row", pc.indices_nonzero(apart))
     columns = [
         batch.column(name)
         if name in plan.order_by

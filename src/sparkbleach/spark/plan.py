@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,10 +21,6 @@ REPAIRS = "_repairs"
 QUARANTINE = "_quarantine"
 #: the column that says what became of a rule update; such a row has no data
 CONTROL = "_control"
-#: the column of quarantined rows that says which row of the blob each is
-ROW = "_row"
-#: the columns that a Column in `order_by` becomes on its way to the lane
-ORDER = "_order_{}"
 
 
 @dataclass(frozen=True)
@@ -74,6 +71,14 @@ class Plan:
         """Return whether a lane sends its cells on: the lanes before it do not have all of them."""
         before = {name for earlier in range(lane) for name in self.cells_for(earlier)}
         return lane == 0 or not before.issuperset(self.cells_for(lane))
+
+
+def fresh(name: str, taken: Iterable[str]) -> str:
+    """Return a name for a column of ours that is none of those that are taken."""
+    lower = {other.lower() for other in taken}
+    while name in lower:
+        name = f"_{name}"
+    return name
 
 
 def quoted(name: str) -> str:

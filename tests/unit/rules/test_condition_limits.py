@@ -74,6 +74,13 @@ def test_constants_that_need_too_much_are_refused() -> None:
         Condition.compile("strftime(t, repeat('x', 2000000000)) = ''", schema)
 
 
+def test_a_long_condition_is_refused_before_it_is_parsed() -> None:
+    """What would take DuckDB minutes to parse is refused by its length."""
+    sql = f"n IN ({', '.join(map(str, range(100_000)))})"
+    with pytest.raises(ConditionError, match=r"it has 688,895 characters, and may have 50,000; write a list"):
+        Condition.compile(sql, SCHEMA)
+
+
 def test_a_process_that_is_killed_is_replaced() -> None:
     """If somebody kills the process that evaluates conditions, they are evaluated by another one."""
     conditions = ConditionEvaluator(SCHEMA, [Condition.compile("z = 'a'", SCHEMA)])

@@ -10,7 +10,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, Tim
 
 from ...errors import SchemaError
 from ..compat import rows_of_text
-from ..hadoop import Entry, read_part
+from ..hadoop import Entry, as_plain, read_part
 from .csv_text import cells_of
 from .formats import CSV_CELLS
 from .record_text import parse
@@ -43,7 +43,7 @@ def check_csv(
                 f"{file}: {problem}; its header has {', '.join(header)}, {origin} has {', '.join(expected)}; "
                 "make them the same, or leave the file out"
             )
-    return schema or _infer(session, [file.path for file in files], expected or [], multiline)
+    return schema or _infer(session, [as_plain(file.path) for file in files], expected or [], multiline)
 
 
 def _header(session: SparkSession, file: Entry) -> list[str]:

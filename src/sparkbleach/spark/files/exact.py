@@ -1,4 +1,4 @@
-"""Records that leave in another format: only those that lose nothing."""
+"""CSV records that leave in another format: only those that lose nothing."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from .csv_schema import INFERRED, returns
 from .record_text import csv_cells
 
 
-def only_exact(rows: DataFrame, format: str, fields: StructType) -> DataFrame:
-    """Return parsed rows in which a record is broken if its cells would not be written as they are.
+def only_exact(rows: DataFrame, fields: StructType) -> DataFrame:
+    """Return parsed rows of CSV in which a record is broken if its cells would not be written as they are.
 
-    In CSV those are cells of an inferred type that would be written in another way, such as 007 as 7; they
-    become null. In JSON those are members that are no columns.
+    Those are cells of an inferred type that would be written in another way, such as 007 as 7; they become
+    null. Of JSON, `quarantine.py: is_lossy` finds out.
     """
-    if format == "json":
-        more = F.size(F.array_except(F.json_object_keys("text"), F.array(*map(F.lit, fields.names)))) > 0
-        return rows.withColumn("broken", F.coalesce("broken", F.when(more, F.col("text"))))
     inferred = [field for field in fields if INFERRED in field.metadata]
     if not inferred:
         return rows
@@ -44,3 +41,8 @@ def only_exact(rows: DataFrame, format: str, fields: StructType) -> DataFrame:
         F.struct(*kept).alias("parsed"),
         F.coalesce("broken", F.when(changed, F.col("text"))).alias("broken"),
     )
+
+
+def inferred_names(fields: StructType) -> list[str]:
+    """Return the names of the columns whose types were inferred."""
+    return [field.name for field in fields if INFERRED in field.metadata]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..compat import spark_type
 from ..plan import Plan
 from .csv_text import cells_of
+from .json_loss import losses, short
 from .record_text import RECORD
 
 if TYPE_CHECKING:
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 
 #: the key in the metadata of the unreadable column that says what its text is: csv or json
 TEXT_FORMAT = "sparkbleach.text"
-#: the key that says that a record which would lose something is quarantined
+#: the key that says that a record which would lose something is quarantined, with the inferred columns
 EXACT = "sparkbleach.exact"
-
-_VALUE_CHARS_MAX = 60
 
 
 def unreadable_column(session: SparkSession) -> str:
@@ -29,25 +28,53 @@ def unreadable_column(session: SparkSession) -> str:
     return session.conf.get("spark.sql.columnNameOfCorruptRecord") or "_corrupt_record"
 
 
+def is_lossy(rows: pa.RecordBatch, plan: Plan) -> pa.Array | None:
+    """Return which rows of JSON objects would lose something in another format; None if they keep theirs."""
+    notes = _notes(plan.schema.field(plan.unreadable)) if plan.unreadable else {}
+    if EXACT not in notes or notes[TEXT_FORMAT] != "json":
+        return None
+    texts = zip(rows[RECORD].to_pylist(), rows[plan.unreadable].is_valid().to_pylist(), strict=True)
+    fields = _data_fields(plan)
+    return pa.array([not broken and bool(_losses(text, fields, notes[EXACT])) for text, broken in texts])
+
+
+def _losses(text: bytes, fields: list[pa.Field], inferred: list[str]) -> list[str]:
+    try:
+        return list(losses(text.decode(), fields, inferred))
+    except (ValueError, RecursionError) as error:  # Python reads less than Spark does
+        return [f"malformed: not valid JSON: {error}"]
+
+
+def _data_fields(plan: Plan) -> list[pa.Field]:
+    return [field for field in plan.schema if field.name not in (plan.unreadable, RECORD)]
+
+
 def reasons(quarantined: pa.RecordBatch, plan: Plan) -> pa.Array:
     """Return for each quarantined row the reason."""
     id_reason = f"{plan.id}: the id is null"
     if plan.unreadable is None:
         return pa.array([id_reason] * quarantined.num_rows, pa.string())
-    fields = [field for field in plan.schema if field.name not in (plan.unreadable, RECORD)]
+    fields = _data_fields(plan)
     notes = _notes(plan.schema.field(plan.unreadable))
-    format, exact = notes.get(TEXT_FORMAT), EXACT in notes
+    format: str | None = notes.get(TEXT_FORMAT)
+    inferred: list[str] | None = notes.get(EXACT)
+    texts = quarantined[plan.unreadable].to_pylist()
+    records = quarantined[RECORD].to_pylist() if RECORD in quarantined.schema.names else [None] * len(texts)
+    # Python has no dates as late as the year 10000, so cells are not converted.
+    has_cell = {field.name: quarantined[field.name].is_valid().to_pylist() for field in fields}
     found = []
-    for row in quarantined.to_pylist():
-        text = row[plan.unreadable]
+    for place, (text, record) in enumerate(zip(texts, records, strict=True)):
+        lacking = [field for field in fields if not has_cell[field.name][place]]
         if text is None:
-            found.append(id_reason)
-        elif not _is_utf8(row.get(RECORD)):
+            found.append(
+                "; ".join(_losses(record, fields, inferred or [])) if has_cell[plan.id][place] else id_reason
+            )
+        elif not _is_utf8(record):
             found.append("malformed: not valid UTF-8; save the file as UTF-8")
         elif (format or _guess_format(text)) == "json":
-            found.append(_json_reason(text, row, fields, exact=exact))
+            found.append(_json_reason(text, lacking, fields, inferred))
         else:
-            found.append(_csv_reason(text, row, fields, exact=exact))
+            found.append(_csv_reason(text, lacking, fields, inferred))
     return pa.array(found, pa.string())
 
 
@@ -74,7 +101,9 @@ def _guess_format(text: str) -> str:
     return "json" if text.lstrip()[:1] in ("{", "[") else "csv"
 
 
-def _csv_reason(text: str, row: dict[str, Any], fields: list[pa.Field], *, exact: bool) -> str:
+def _csv_reason(
+    text: str, lacking: list[pa.Field], fields: list[pa.Field], inferred: list[str] | None
+) -> str:
     cells = cells_of(text)
     if cells is None:
         return (
@@ -85,9 +114,11 @@ def _csv_reason(text: str, row: dict[str, Any], fields: list[pa.Field], *, exact
         plural = "" if len(cells) == 1 else "s"
         return f"malformed: {len(cells)} field{plural}, but the schema has {len(fields)}"
     wrong = [
-        _not_returned(field, cell) if exact and _is_value(cell) else _wrong(field, cell)
+        _not_returned(field, cell)
+        if field.name in (inferred or ()) and _is_value(cell)
+        else _wrong(field, cell)
         for field, cell in zip(fields, cells, strict=True)
-        if cell and row[field.name] is None
+        if cell and field in lacking
     ]
     return "; ".join(wrong) or "malformed: the record does not fit the schema"
 
@@ -103,12 +134,14 @@ def _is_value(cell: str) -> bool:
 
 def _not_returned(field: pa.Field, cell: str) -> str:
     return (
-        f"{field.name}: {_short(cell)} would not be written back as it is by the inferred type "
+        f"{field.name}: {short(cell)} would not be written back as it is by the inferred type "
         f"{spark_type(field.type).simpleString()}; give --schema"
     )
 
 
-def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field], *, exact: bool) -> str:
+def _json_reason(
+    text: str, lacking: list[pa.Field], fields: list[pa.Field], inferred: list[str] | None
+) -> str:
     if not text.strip():
         return "malformed: the record is empty"
     if "\ufffd" in text:
@@ -121,15 +154,14 @@ def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field], *, exac
         problem = error.msg.removesuffix(" at")
         return f"malformed: not valid JSON: {problem} at character {error.pos + 1}"
     if not isinstance(record, dict):
-        return f"malformed: a JSON object is needed, this is {_short(text)}"
+        return f"malformed: a JSON object is needed, this is {short(text)}"
     try:
         json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return "malformed: a text has half a character (\\ud800 to \\udfff without the other half)"
-    wrong = list(_wrong_members(record, row, fields))
-    if exact:
-        known = [field.name for field in fields]
-        wrong += [f"{_short(name)}: not in the schema; name it there" for name in record if name not in known]
+    wrong = list(_wrong_members(record, lacking))
+    if inferred is not None:
+        wrong += _losses(text.encode(), fields, inferred)
     return "; ".join(wrong) or "malformed: the record does not fit the schema"
 
 
@@ -138,21 +170,17 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for at, name in enumerate(names) if name in names[:at])
-        raise ValueError(f"the name {_short(ascii(twice)[1:-1])} is there twice")
+        raise ValueError(f"the name {short(ascii(twice)[1:-1])} is there twice")
     return record
 
 
-def _wrong_members(record: dict[str, Any], row: dict[str, Any], fields: list[pa.Field]) -> Iterator[str]:
+def _wrong_members(record: dict[str, Any], lacking: list[pa.Field]) -> Iterator[str]:
     given = {name.lower(): value for name, value in record.items()}
-    for field in fields:
+    for field in lacking:
         value = record.get(field.name, given.get(field.name.lower()))
-        if value is not None and row[field.name] is None:
+        if value is not None:
             yield _wrong(field, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _wrong(field: pa.Field, value: str) -> str:
-    return f"{field.name}: {_short(value)} is not of type {spark_type(field.type).simpleString()}"
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…")
+    return f"{field.name}: {short(value)} is not of type {spark_type(field.type).simpleString()}"

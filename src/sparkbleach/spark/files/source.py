@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import re
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,9 +16,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ...config import check_choice
 from ...errors import ConfigError, SchemaError
 from ..compat import JVM_ERRORS, error_message
-from ..hadoop import Entry, FileSystem, without_scheme
-from ..plan import quoted
-from .exact import only_exact
+from ..hadoop import Entry, FileSystem, as_plain, without_scheme
+from ..plan import CONTROL, QUARANTINE, REPAIRS, fresh, quoted
+from .exact import inferred_names, only_exact
 from .formats import FORMATS, guess_format
 from .quarantine import EXACT, TEXT_FORMAT, unreadable_column
 from .record_text import MEMBERS, RECORD, parse
@@ -64,10 +62,10 @@ class Source:
 
     def static(self) -> DataFrame:
         """Return the files that exist at the start as a static DataFrame, sorted by `order`."""
-        rows = self._read(self.session.read, [file.path for file in self.files])
+        rows = self._read(self.session.read, [as_plain(file.path) for file in self.files])
         # Spark's sort does not keep the order of the rows of a block.
         order = [*self.order, F.monotonically_increasing_id()]
-        names = [f"_sort_{number}" for number in range(len(order))]
+        names = [fresh(f"_sort_{number}", rows.columns) for number in range(len(order))]
         hidden = [column.alias(name) for column, name in zip(order, names, strict=True)]
         return rows.select("*", *hidden).orderBy(*names).drop(*names)
 
@@ -110,10 +108,10 @@ class Source:
             return reader.format(self.format).schema(schema).option("multiLine", True).load(path)
         texts = read_texts(reader, path, self.format, len(self.columns), self.multiline)
         rows = parse(texts, self.format, self.columns, unreadable)
-        if exact:
-            rows = only_exact(rows, self.format, self.columns)
+        if exact and self.format == "csv":
+            rows = only_exact(rows, self.columns)
         metadata = {TEXT_FORMAT: self.format}
-        notes = {**metadata, EXACT: True} if exact else metadata
+        notes = {**metadata, EXACT: inferred_names(self.columns)} if exact else metadata
         return rows.select(
             *(F.col(f"parsed.{quoted(name)}").alias(name) for name in self.columns.names),
             F.col("broken").alias(unreadable, metadata=notes),
@@ -152,8 +150,10 @@ def open_source(
         _check_no_partition(path, file)
     format = check_choice("input format", format, FORMATS) if format else guess_format(path, files)
     columns = check_schema(session, files, format, schema, multiline)
+    # The last one is Spark's, for the path of a row's file.
+    taken = (unreadable_column(session), RECORD, REPAIRS, QUARANTINE, CONTROL, "_metadata")
     for name in columns.names:
-        if name.lower() in (unreadable_column(session), RECORD):
+        if name.lower() in taken:
             raise ConfigError(f"schema: the name {name} is taken; rename the column")
     source = Source(session, path, format, columns, tuple(files), multiline, {file.path for file in files})
     try:
@@ -187,10 +187,11 @@ def _check_no_partition(path: str, file: Entry) -> None:
 
 
 def _as_pattern(session: SparkSession, path: str) -> str:
-    """Return a path as Spark's file stream takes it: a single file only as a pattern that matches it."""
+    """Return a path as Spark's file stream takes it, which has patterns for directories, too.
+
+    It takes a single file only as a pattern that matches it.
+    """
     found = FileSystem(session, path).find(path)
-    if found is None or found.is_directory:
+    if found is None:
         return path
-    directory, name = os.path.split(path)
-    name = re.sub(r"([{}\[\]*?\\])", r"\\\1", name)
-    return os.path.join(directory, f"{name[:-1]}[{name[-1]}]")
+    return as_plain(path) if found.is_directory else f"{as_plain(path[:-1])}[{path[-1]}]"
