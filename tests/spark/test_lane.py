@@ -155,7 +155,7 @@ def send_poisoned(stream: LaneStream, d: int, lane: int = 0) -> tuple[list[Outco
     cells = [
         row.cells.to_pybytes()
         for n in range(8)
-        for blob in ingress(stream.plan)([batch.slice(n, 1)])
+        for blob in ingress(stream.plan, stream.plan.schema.names)([batch.slice(n, 1)])
         for row in rows_from_batch(IngressRow, blob)
         if row.lane == stream.plan.keys[lane]
     ]

@@ -155,7 +155,7 @@ class LaneStream:
         blobs = []
         cuts = sorted(self.random.choices(range(len(rows) + 1), k=self.random.randrange(4)))
         for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
-            blobs += list(ingress(plan)([batch.slice(begin, end - begin)]))
+            blobs += list(ingress(plan, batch.schema.names)([batch.slice(begin, end - begin)]))
         came = [
             row._replace(cells=row.cells.to_pybytes())
             for blob in blobs

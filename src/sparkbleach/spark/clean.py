@@ -204,7 +204,9 @@ def _add_order(
 
 def _decide(df: DataFrame, plan: Plan, control: DataFrame | None, n_partitions: int) -> DataFrame:
     """Return the rows that lanes, or the paper's aggregator, send: blobs with repairs."""
-    blobs = df.mapInArrow(ingress(plan), row_schema(IngressRow))
+    # It looks each column up by its name, and takes a dot or a backtick for more than that.
+    numbered = df.toDF(*(f"c{place}" for place in range(len(df.columns))))
+    blobs = numbered.mapInArrow(ingress(plan, df.columns), row_schema(IngressRow))
     if control is not None:
         blobs = blobs.union(control_rows(control, plan.keys))
     if plan.paper:

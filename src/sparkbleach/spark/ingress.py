@@ -21,10 +21,10 @@ from .rows import IngressRow, rows_to_batch
 ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def ingress(plan: Plan) -> ArrowFunction:
+def ingress(plan: Plan, columns: Sequence[str]) -> ArrowFunction:
     """Return the function that packs the rows of a partition, for each lane what it reads.
 
-    The first lane also takes along what no lane reads.
+    The first lane also takes along what no lane reads. The columns of rows get these names.
     """
     rest = [name for name in plan.schema.names if name not in plan.cells]
     fields = {field.name: field for field in plan.schema}
@@ -32,7 +32,7 @@ def ingress(plan: Plan) -> ArrowFunction:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        typed = (_typed(batch, fields) for batch in batches)
+        typed = (_typed(batch.rename_columns(list(columns)), fields) for batch in batches)
         for sequence, rows in enumerate(_gather(typed, plan.limits)):
             cells, quarantined = _quarantine_rows(rows, plan) if plan.quarantine else (rows, None)
             packed: dict[tuple[str, ...], pa.Buffer] = {}  # lanes may get the same
