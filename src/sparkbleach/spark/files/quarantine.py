@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow as pa
 from ..compat import spark_type
 from ..plan import Plan
 from .csv_text import cells_of
-from .record_text import RECORD
+from .record_text import NO_CHARACTERS, RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,17 +38,22 @@ def reasons(quarantined: pa.RecordBatch, plan: Plan) -> pa.Array:
     fields = [field for field in plan.schema if field.name not in (plan.unreadable, RECORD)]
     notes = _notes(plan.schema.field(plan.unreadable))
     format, exact = notes.get(TEXT_FORMAT), EXACT in notes
+    names = [field.name for field in fields]
+    # Values may be such as Python does not have: a day of the year 10000.
+    are_null = zip(*(quarantined[name].is_null().to_pylist() for name in names), strict=True)
+    has_record = RECORD in quarantined.schema.names
+    records = quarantined[RECORD].to_pylist() if has_record else repeat(None)
     found = []
-    for row in quarantined.to_pylist():
-        text = row[plan.unreadable]
+    for text, record, null in zip(quarantined[plan.unreadable].to_pylist(), records, are_null, strict=False):
+        nulls = set(compress(names, null))
         if text is None:
             found.append(id_reason)
-        elif not _is_utf8(row.get(RECORD)):
+        elif not _is_utf8(record):
             found.append("malformed: not valid UTF-8; save the file as UTF-8")
         elif (format or _guess_format(text)) == "json":
-            found.append(_json_reason(text, row, fields, exact=exact))
+            found.append(_json_reason(text, nulls, fields, exact=exact))
         else:
-            found.append(_csv_reason(text, row, fields, exact=exact))
+            found.append(_csv_reason(text, nulls, fields, exact=exact))
     return pa.array(found, pa.string())
 
 
@@ -74,20 +80,22 @@ def _guess_format(text: str) -> str:
     return "json" if text.lstrip()[:1] in ("{", "[") else "csv"
 
 
-def _csv_reason(text: str, row: dict[str, Any], fields: list[pa.Field], *, exact: bool) -> str:
+def _csv_reason(text: str, nulls: Collection[str], fields: list[pa.Field], *, exact: bool) -> str:
     cells = cells_of(text)
     if cells is None:
         return (
             "malformed: a quoted cell does not end on its line, or has text after it; double quotes in it, "
             "and keep it on one line, or give --multiline"
         )
+    if any(end in text for end in NO_CHARACTERS):
+        return "malformed: U+FFFE and U+FFFF are no characters, and Spark cannot read them; remove them"
     if len(cells) != len(fields):
         plural = "" if len(cells) == 1 else "s"
         return f"malformed: {len(cells)} field{plural}, but the schema has {len(fields)}"
     wrong = [
         _not_returned(field, cell) if exact and _is_value(cell) else _wrong(field, cell)
         for field, cell in zip(fields, cells, strict=True)
-        if cell and row[field.name] is None
+        if cell and field.name in nulls
     ]
     return "; ".join(wrong) or "malformed: the record does not fit the schema"
 
@@ -108,7 +116,7 @@ def _not_returned(field: pa.Field, cell: str) -> str:
     )
 
 
-def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field], *, exact: bool) -> str:
+def _json_reason(text: str, nulls: Collection[str], fields: list[pa.Field], *, exact: bool) -> str:
     if not text.strip():
         return "malformed: the record is empty"
     if "\ufffd" in text:
@@ -126,7 +134,7 @@ def _json_reason(text: str, row: dict[str, Any], fields: list[pa.Field], *, exac
         json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return "malformed: a text has half a character (\\ud800 to \\udfff without the other half)"
-    wrong = list(_wrong_members(record, row, fields))
+    wrong = list(_wrong_members(record, nulls, fields))
     if exact:
         known = [field.name for field in fields]
         wrong += [f"{_short(name)}: not in the schema; name it there" for name in record if name not in known]
@@ -142,11 +150,11 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _wrong_members(record: dict[str, Any], row: dict[str, Any], fields: list[pa.Field]) -> Iterator[str]:
+def _wrong_members(record: dict[str, Any], nulls: Collection[str], fields: list[pa.Field]) -> Iterator[str]:
     given = {name.lower(): value for name, value in record.items()}
     for field in fields:
         value = record.get(field.name, given.get(field.name.lower()))
-        if value is not None and row[field.name] is None:
+        if value is not None and field.name in nulls:
             yield _wrong(field, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
