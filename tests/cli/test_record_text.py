@@ -17,6 +17,8 @@ from sparkbleach.spark.files.json_text import put_members
 from tests.support.commands import Run, read_csv
 
 HEADER = "id,zip,city,note\n"
+#: more cells than Spark's parser takes
+LONG = b"," * 30_000
 #: cells that another program would write in another way
 ODD = [
     "", '""', "01234", "1.10", "+3", "007", "1e5", "NaN", "True", "null", " a ", "\ta", "a\rb", "a\x00b", "é",
@@ -72,6 +74,30 @@ def test_odd_csv_lines(run: Run, rules: Path, tmp_path: Path) -> None:
     assert sorted(quarantined) == sorted(line.decode("latin-1") for line in bad if line.strip(b"\x00"))
     assert quarantined["203,1,Café,"].startswith("malformed: not valid UTF-8")
     assert "does not end on its line" in quarantined['200,1,"Paris']
+
+
+def test_characters_and_names_that_spark_trips_over(run: Run, rules: Path, tmp_path: Path) -> None:
+    """U+0000, U+FFFF, many commas, days that Python lacks, names with dots and backticks lose nothing."""
+    good = [
+        '1,1,"Par\x00is, x",' + '"' + "," * 30_000 + '",2024-01-31',
+        '2,1,"Par\x00is, x",,',
+        "3,2,,,+12024-01-01",
+    ]
+    bad = ["4,1,Paris,,\uffff", "5,1,\ufffe5,1,a,,", "x,1,,,+12024-01-01", "6,1,,,no", 'x,1,"a\x00, ""b""",,']
+    bad.append("x" + "," * 30_000)
+    repaired = "7,1,Pariss,,"
+    (tmp_path / "in.csv").write_text("\n".join(["id,zip,city,a.b,back`tick", *good, *bad, repaired]))
+    result = run(
+        "clean", "--rules", rules, "--input", tmp_path / "in.csv", "--id", "id", "--output", tmp_path / "out",
+        "--schema", "id INT, zip INT, city STRING, `a.b` STRING, `back``tick` DATE", "--repair", "class",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    lines = [path.read_text().split("\n") for path in sorted((tmp_path / "out").glob("part-*"))]
+    assert [line for part in lines for line in part[1:-1]] == [*good, '7,1,"Par\x00is, x",,']
+    quarantined = {row["_record"]: row["_quarantine"] for row in read_csv(tmp_path / "out-quarantine")}
+    assert sorted(quarantined) == sorted(bad)
+    assert "U+FFFE and U+FFFF are no characters" in quarantined[bad[0]]
+    assert quarantined["x,1,,,+12024-01-01"] == "id: 'x' is not of type int"
 
 
 def test_only_repaired_cells_change(run: Run, tmp_path: Path) -> None:
@@ -132,19 +158,19 @@ def test_later_files(run: Run, rules: Path, tmp_path: Path) -> None:
         ]
         arguments += ["--output-format", format]
         assert run(*arguments).exit_code == 0
-        (source / "b.csv").write_bytes(b"id,zip,city,reason\n" + later.encode() + b"11,1,Caf\xe9,\n")
+        (source / "b.csv").write_bytes(b"id,zip,city,reason\n" + later.encode() + b"11,1,Caf\xe9,\n" + LONG)
         result = run(*arguments)
         assert result.exit_code == 0, result.output
     assert (tmp_path / "csv" / "part-000001-0000.csv").read_text() == (
         "id,zip,city,reason\n007,01234,a,1.10\n8,+3,a,1e2\n10,2,b,3.5\n"
     )
     quarantined = [row["_record"] for row in read_csv(tmp_path / "csv-quarantine")]
-    assert quarantined == ['9,1,"x', 'x",', "11,1,Café,"]
+    assert quarantined == ['9,1,"x', 'x",', "11,1,Café,", LONG.decode()]
     ids = [pq.read_table(path)["id"].to_pylist() for path in sorted((tmp_path / "parquet").glob("part-*"))]
     assert ids == [[1, 2], [10]]
     (path,) = (tmp_path / "parquet-quarantine").glob("part-*")
     reasons = pq.read_table(path)["_quarantine"].to_pylist()
-    assert len(reasons) == 5
+    assert len(reasons) == 6
     assert "zip: '01234' would not be written back as it is" in reasons[0]
     assert "zip: '+3' would not" in reasons[1]
 

@@ -21,6 +21,8 @@ from .failure import is_known
 _FILE = "sparkbleach.json"
 #: where Spark keeps JSON in a checkpoint directory: which query it is, and what was read and done
 _LOGS = ("metadata", "offsets/*", "commits/*", "sources/*/*", "state/*/_metadata/*", "state/*/_metadata/*/*")
+#: where it keeps the schema of its state: a version, and JSON at the end
+_STATE_SCHEMAS = "state/*/_stateSchema/*/*"
 #: lines of these files that are not JSON: the version of a log, and a source without an offset
 _NOT_JSON = re.compile(r"v\d+|-|")
 
@@ -105,6 +107,9 @@ class Checkpoint:
             for file in self._file_system.match(f"{self.directory}/{place}"):
                 if not file.is_directory and not self._is_log(file.path):
                     return str(file)
+        for file in self._file_system.match(f"{self.directory}/{_STATE_SCHEMAS}"):
+            if not self._is_state_schema(file.path):
+                return str(file)
         return None
 
     def _is_log(self, path: str) -> bool:
@@ -117,6 +122,14 @@ class Checkpoint:
         except (*JVM_ERRORS, ValueError):
             return False
         return bool(lines)
+
+    def _is_state_schema(self, path: str) -> bool:
+        """Return whether a file begins with a version, as Java writes a text, and ends with a JSON object."""
+        try:
+            data = self._file_system.read(path)
+        except JVM_ERRORS:
+            return False
+        return data[:3] == b"\0\2v" and data.endswith(b"}")
 
     def _check_foreign(self) -> None:
         found = self._file_system.find(self.directory)

@@ -24,7 +24,8 @@ def only_exact(rows: DataFrame, fields: StructType) -> DataFrame:
     if not inferred:
         return rows
     texts = StructType([StructField(field.name, StringType()) for field in fields])
-    rows = rows.withColumn("cells", csv_cells(F.col("text"), texts))
+    whole = F.when(F.col("broken").isNull(), F.col("text"))
+    rows = rows.withColumn("cells", csv_cells(whole, texts))
     differs = {
         field.name: F.coalesce(~returns(F.col(f"cells.{quoted(field.name)}"), field.dataType), F.lit(False))
         for field in inferred

@@ -16,11 +16,14 @@ _TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
+#: a quote in a cell is doubled, as RFC 4180 has it, and no other character means anything: without the second
+#: option Spark drops U+0000 from cells in quotes
+CSV_QUOTES = {"escape": '"', "charToEscapeQuoteEscaping": '"'}
 #: how files are written so that reading them gives the same cells back
 WRITE_OPTIONS: dict[str, dict[str, Any]] = {
     "csv": {
         "header": True,
-        "escape": '"',  # a quote in a cell is doubled, as RFC 4180 has it
+        **CSV_QUOTES,
         "ignoreLeadingWhiteSpace": False,
         "ignoreTrailingWhiteSpace": False,
         **_TIMES,
@@ -29,7 +32,7 @@ WRITE_OPTIONS: dict[str, dict[str, Any]] = {
     "parquet": {},
 }
 #: how the cells of a CSV record are read
-CSV_CELLS: dict[str, Any] = {"escape": '"', "lineSep": "\n", "mode": "PERMISSIVE"}
+CSV_CELLS: dict[str, Any] = {**CSV_QUOTES, "lineSep": "\n", "mode": "PERMISSIVE"}
 
 _FORMAT_BY_ENDING = {
     ".csv": "csv",

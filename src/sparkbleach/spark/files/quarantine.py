@@ -12,7 +12,7 @@ from ..compat import spark_type
 from ..plan import Plan
 from .csv_text import cells_of
 from .json_loss import losses, short
-from .record_text import RECORD
+from .record_text import NO_CHARACTERS, RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,6 +110,8 @@ def _csv_reason(
             "malformed: a quoted cell does not end on its line, or has text after it; double quotes in it, "
             "and keep it on one line, or give --multiline"
         )
+    if any(end in text for end in NO_CHARACTERS):
+        return "malformed: U+FFFE and U+FFFF are no characters, and Spark cannot read them; remove them"
     if len(cells) != len(fields):
         plural = "" if len(cells) == 1 else "s"
         return f"malformed: {len(cells)} field{plural}, but the schema has {len(fields)}"

@@ -25,7 +25,9 @@ RECORD = "_record"
 #: the key in the metadata of the column with the text that has the names of the columns read from it
 MEMBERS = "sparkbleach.members"
 
-#: Spark's parser fails at more cells than these
+#: Spark's parser of CSV takes them for the end of the record, and drops what is before or after them
+NO_CHARACTERS = "\ufffe\uffff"
+#: it fails at more cells than these
 _CELLS_MAX = 20_000
 
 
@@ -56,8 +58,11 @@ def is_record(text: Column, format: str) -> Column:
 
 
 def _is_csv(text: Column) -> Column:
-    n_commas = F.length(text) - F.length(F.replace(text, F.lit(","), F.lit("")))
-    few = (F.octet_length(text) < _CELLS_MAX) | (n_commas < _CELLS_MAX)
+    # A comma first, so that no match is empty.
+    n_cells = F.regexp_count(F.concat(F.lit(","), text), F.lit(f",(?:{CELL})"))
+    few = (F.octet_length(text) < _CELLS_MAX) | (n_cells <= _CELLS_MAX)
+    for end in NO_CHARACTERS:
+        few &= ~F.contains(text, F.lit(end))
     return F.is_valid_utf8(text) & (~F.contains(text, F.lit('"')) | text.rlike(RECORD_PATTERN)) & few
 
 

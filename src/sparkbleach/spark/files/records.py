@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from .formats import WRITE_OPTIONS
+from .formats import CSV_QUOTES, WRITE_OPTIONS
 
 #: each byte is a character, so that no byte is lost
 _BYTES = "ISO-8859-1"
@@ -28,7 +28,7 @@ _CELLS: dict[str, Any] = {
     "enforceSchema": True,
     "encoding": _BYTES,
     "multiLine": True,
-    "escape": '"',
+    **CSV_QUOTES,
     "nullValue": "\ufffc",  # so that "" is not null
     "columnNameOfCorruptRecord": "unread",
 }
