@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbleach.kernel.attribute import Attribute, HingedAttribute, SoloAttribute
+from sparkbleach.kernel.clock import SWEEP_AT, SWEEP_END, SWEEPING
 from sparkbleach.kernel.graph import Graph
+from sparkbleach.kernel.groups import DEAD
 from sparkbleach.kernel.table import NONE, Pool, Table
 
 
@@ -92,9 +94,10 @@ def _check_hinged(attribute: HingedAttribute) -> None:
 
     _check_graph(attribute, attribute.current, cells, start, attribute.remembered)
     _check_unions(attribute, cells)
-    if attribute.sweeping and not attribute._retired:  # or it is put right at the slide
-        done = {x for x in cells if x < attribute.sweep_at or x >= attribute.sweep_end}
-        after = attribute.remembered_after_slide
+    clock = attribute.clock
+    if clock[SWEEPING] and not attribute.upcoming.state[7]:  # or it is put right at the slide
+        done = {x for x in cells if x < clock[SWEEP_AT] or x >= clock[SWEEP_END]}
+        after = DEAD if attribute.remembered == DEAD else attribute.remembered + 1
         _check_graph(attribute, attribute.upcoming, cells, start + 1, after, only=done)
 
 

@@ -111,11 +111,11 @@ def clean(
 def _first_use(repair: str, session: SparkSession) -> str:
     """Return what the first micro-batch does beside its tuples, as far as this machine shows it."""
     from ..kernel.bayes.blocks import clean_blocks
-    from ..kernel.clean import clean_segment
+    from ..kernel.hinged import clean_hinged
     from ..kernel.jit import is_compiled
     from ..kernel.solo import clean_solo
 
-    entries = (clean_blocks,) if repair == "bayes" else (clean_segment, clean_solo)
+    entries = (clean_blocks,) if repair == "bayes" else (clean_hinged, clean_solo)
     local = str(session.sparkContext.master).startswith("local")
     if not local or any(map(is_compiled, entries)):
         return ""

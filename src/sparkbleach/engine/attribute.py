@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ..config import Options
 from ..errors import SnapshotError
-from ..kernel.attribute import TIMED, Attribute, HingedAttribute, PaneWindow, SoloAttribute
+from ..kernel.attribute import Attribute, HingedAttribute, SoloAttribute
 from ..kernel.clean import Cells
+from ..kernel.clock import TIMED, PaneWindow
 from ..kernel.graph import Mode
 from ..kernel.repair import Repairs
 from ..rules.active import ActiveRule, ActiveRules

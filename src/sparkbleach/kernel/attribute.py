@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .cells import MEMBER, Store, new_store, reserve_store
-from .clean import Cells, clean_segment
-from .graph import Graph, Mode, clear_graph, new_graph, reserve_graph, split_all
-from .groups import DEAD
+from .clean import Cells
+from .clock import CANDIDATES_NEEDED, COUNTS_NEEDED, PANE, REMEMBERED, START, PaneWindow, new_clock
+from .graph import Graph, Mode, first_pane, new_graph, reserve_candidates, reserve_graph
+from .hinged import build_graphs, clean_hinged
 from .removal import without_column
 from .repair import Repairs, new_repairs
 from .saved import arrays_of, load, save
-from .solo import Solo, clean_solo, hinged_store, new_solo, reserve_solo, solo_store, sweep_solo
+from .solo import Solo, clean_solo, hinged_store, new_solo, reserve_solo, solo_store
 from .table import NONE, Pool, grow, pool_live, pool_used
 from .truth import Acceptances, new_acceptances
-from .unions import Unions, clear_unions, new_unions, reserve_unions
-from .values import Values, recycle_values
-from .window import sweep
+from .unions import Unions, new_unions, reserve_unions
+from .values import Column, Values, recycle_values
 
-_CHUNK_TUPLES = 32_768  # bounds the room that is reserved ahead
+# These bound the room that is reserved ahead.
+_CHUNK_TUPLES = 32_768
+_CHUNK_BYTES = 4_194_304
 
-
-TIMED = -1  # a number of tuples per pane
-
-
-class PaneWindow(NamedTuple):
-    """A sliding window in panes."""
-
-    slide: int  #: tuples per pane; 0 for no window, TIMED if the caller says which pane a tuple is in
-    n_panes: int  #: panes per window
-    n_remembered: int  #: panes in which the newest cell of a super cell may lie, 0 for all
+_NO_PANES: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 class Attribute(ABC):
     """The state machine of one attribute: batches of cells in, repairs out.
 
-    Lets the window reach each tuple before that tuple is looked at, and spreads the sweep over the second
-    half of each pane. What there is to clean and to sweep is a matter of the two kinds below.
+    Makes room for some tuples and has them cleaned: compiled code lets the window reach each tuple before it
+    is looked at, and spreads the sweep over the second half of each pane. What there is to clean and to
+    sweep is a matter of the two kinds below.
 
     Args:
         mode: Which counts, and over what.
@@ -51,16 +45,7 @@ class Attribute(ABC):
     def __init__(self, mode: Mode, window: PaneWindow, pane: int) -> None:
         self.mode = mode
         self.window = window
-        #: the pane of the newest tuple
-        self.pane = pane
-        #: how many tuples of it there were, and how many there will be: a guess if panes are given
-        self.pane_tuples = 0
-        self.pane_length = max(0, window.slide)
-        #: True from the middle of each pane to its end
-        self.sweeping = False
-        #: the sweep has been at all super cells below this slot, and need not go to `sweep_end` or above
-        self.sweep_at = 0
-        self.sweep_end = 0
+        self.clock = new_clock(window, mode.basic, pane)
         #: by column: how often a group must meet another value to accept it as the truth, 0 for never
         self.accept_after: NDArray[np.int64] = np.zeros(1, np.int64)
         #: by column: tuples that violated the rule
@@ -72,21 +57,19 @@ class Attribute(ABC):
         return self.violations.size
 
     @property
+    def pane(self) -> int:
+        """The pane of the newest tuple."""
+        return int(self.clock[PANE])
+
+    @property
     def start(self) -> int:
         """The first pane of the window."""
-        return self.pane - self.window.n_panes + 1
+        return int(self.clock[START])
 
     @property
     def remembered(self) -> int:
-        """The first pane that is remembered: a super cell whose cells are all older counts no more."""
-        if self.mode.basic:
-            return self.start
-        return self.pane - self.window.n_remembered + 1 if self.window.n_remembered else DEAD
-
-    @property
-    def remembered_after_slide(self) -> int:
-        """The first pane that is remembered after the next slide."""
-        return DEAD if self.remembered == DEAD else self.remembered + 1
+        """The first pane that is remembered."""
+        return int(self.clock[REMEMBERED])
 
     @property
     @abstractmethod
@@ -127,72 +110,16 @@ class Attribute(ABC):
         recycle_values(self.values)
         repairs = new_repairs(n, self.n_columns)
         acceptances = new_acceptances(n * int(np.count_nonzero(self.accept_after)))
+        panes = _NO_PANES if panes is None else panes
         n_repairs = 0
         first = 0
         while first < n:
-            last = min(n, first + _CHUNK_TUPLES)
-            if panes is not None:
-                last = min(last, int(np.searchsorted(panes, panes[first], "right")))
-                last = first + self._move_to(int(panes[first]), last - first)
-            elif self.window.slide:
-                pane, self.pane_tuples = divmod(position + first, self.window.slide)
-                last = min(last, first + self.window.slide - self.pane_tuples)
-                last = first + self._move_to(pane, last - first)
-            n_bytes = 0
-            offsets = cells.column.offsets
-            if cells.column.value_index.size:
-                n_bytes = int(offsets[-1])  # each value is stored once at most
-            elif offsets.size:
-                n_bytes = int(offsets[last] - offsets[first])
-            self._reserve(last - first, n_bytes)
-            n_repairs = self._clean(cells, first, last, repairs, n_repairs, acceptances)
-            self.pane_tuples += last - first
-            if self.sweeping:
-                self._sweep_some()
+            n_tuples, n_bytes = _chunk(cells.column, first, min(n, first + _CHUNK_TUPLES))
+            last = first + n_tuples
+            self._reserve(n_tuples, n_bytes)
+            n_repairs = self._clean(cells, panes, position, first, last, repairs, n_repairs, acceptances)
             first = last
         return repairs, n_repairs, acceptances
-
-    def _move_to(self, pane: int, n_tuples: int) -> int:
-        """Let the window reach a pane; return how many of its next `n_tuples` tuples lie alike."""
-        if pane > self.pane:
-            self._slide_to(pane)
-        half = self.pane_length // 2
-        if self.pane_tuples < half:
-            return min(n_tuples, half - self.pane_tuples)
-        if not self.sweeping:
-            self._begin_sweep()
-        return n_tuples
-
-    def _begin_sweep(self) -> None:
-        self.sweeping = True
-        self.sweep_at = 0
-        self.sweep_end = int(pool_used(self.cell_pool))
-
-    def _sweep_some(self) -> None:
-        """Sweep as far as the tuples of the pane ask for, so that its end finds nothing left to do."""
-        half = self.pane_length // 2
-        done, whole = self.pane_tuples - half, self.pane_length - half
-        self._sweep_to(self.sweep_end if done >= whole else -(-self.sweep_end * done // whole))
-
-    def _sweep_to(self, slot: int) -> None:
-        if slot > self.sweep_at:
-            self._sweep(self.sweep_at, slot)
-            self.sweep_at = slot
-
-    def _slide_to(self, pane: int) -> None:
-        if not self.sweeping:
-            self._begin_sweep()
-        self._sweep_to(self.sweep_end)
-        self.sweeping = False
-        is_next = pane == self.pane + 1
-        self.pane = pane
-        self._slide(is_next=is_next)
-        if self.window.slide == TIMED:
-            self.pane_length = (self.pane_length + self.pane_tuples + 1) // 2
-            self.pane_tuples = 0
-
-    def _slide(self, *, is_next: bool) -> None:  # noqa: B027 - most kinds have nothing to do
-        """Do what a slide, to the next pane or a later one, asks for at once."""
 
     @abstractmethod
     def _reserve(self, n_tuples: int, n_bytes: int) -> None:
@@ -200,13 +127,17 @@ class Attribute(ABC):
 
     @abstractmethod
     def _clean(
-        self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int, acceptances: Acceptances
+        self,
+        cells: Cells,
+        panes: NDArray[np.int64],
+        position: int,
+        first: int,
+        last: int,
+        repairs: Repairs,
+        n_repairs: int,
+        acceptances: Acceptances,
     ) -> int:
-        """Clean tuples of one pane."""
-
-    @abstractmethod
-    def _sweep(self, first: int, last: int) -> None:
-        """Sweep over slots of super cells."""
+        """Clean some tuples of a batch; return how many rows `repairs` has now."""
 
     @abstractmethod
     def with_column(self) -> HingedAttribute:
@@ -257,14 +188,23 @@ class SoloAttribute(Attribute):
         reserve_solo(self._solo, n_tuples, n_bytes)
 
     def _clean(
-        self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int, acceptances: Acceptances
+        self,
+        cells: Cells,
+        panes: NDArray[np.int64],
+        position: int,
+        first: int,
+        last: int,
+        repairs: Repairs,
+        n_repairs: int,
+        acceptances: Acceptances,
     ) -> int:
         return clean_solo(
             self._solo,
+            self.clock,
+            self.window,
             self.mode.basic,
-            self.pane,
-            self.start,
-            self.remembered,
+            panes,
+            position,
             self.accept_after,
             cells,
             first,
@@ -274,9 +214,6 @@ class SoloAttribute(Attribute):
             self.violations,
             acceptances,
         )
-
-    def _sweep(self, first: int, last: int) -> None:
-        sweep_solo(self._solo, self.mode.basic, self.start, self.remembered, first, last)
 
     def _take_over(self, arrays: list[NDArray[Any]]) -> None:
         self._solo = load(self._solo, arrays)
@@ -308,79 +245,71 @@ class HingedAttribute(Attribute):
         self.current: Graph = new_graph(0)
         #: what several groups of `current` count together; only for `vote`
         self.unions: Unions = new_unions(1)
-        #: groups that were retired while `upcoming` was being built and may be in it
-        self._retired: list[int] = []
         #: the violation graph after the next slide; means something while `sweeping`
         self.upcoming: Graph = new_graph(1)
-        clear_graph(self.current, self._store, self.start, self.remembered)
-        self._clear_upcoming()
+        self._build()
 
     @property
     def store(self) -> Store:
         """All that is known of its cells."""
         return self._store
 
-    def _slide(self, *, is_next: bool) -> None:
-        if not is_next:
-            self._rebuild()
-            return
-        if self._retired:
-            groups = np.array(self._retired, np.int32)
-            self._retired = []
-            # All super cells may have to be linked again.
-            grow(self.upcoming.candidates, self.upcoming.candidates.shape[0] + pool_live(self.cell_pool))
-            grow(self.upcoming.table.heads, self.upcoming.candidates.shape[0] + 1)
-            split_all(self._store, self.upcoming, self.mode, groups)
-        self.current, self.upcoming = self.upcoming, self.current
-        clear_unions(self.unions)
-        # Now, and not when the sweep begins, so that it gets its room little by little.
-        self._clear_upcoming()
-
-    def _clear_upcoming(self) -> None:
-        clear_graph(self.upcoming, self._store, self.start + 1, self.remembered_after_slide)
-
     def _reserve(self, n_tuples: int, n_bytes: int) -> None:
         reserve_store(self._store, n_tuples, n_bytes)
-        reserve_graph(self.current, self._store, self.mode, n_tuples)
-        reserve_graph(self.upcoming, self._store, self.mode, n_tuples)
+        n_retired = 0
+        if self.window.slide and not self.mode.vote:
+            n_retired = n_tuples * int(np.count_nonzero(self.accept_after))
+        reserve_graph(self.current, self._store, self.mode, n_tuples, n_retired)
+        reserve_graph(self.upcoming, self._store, self.mode, n_tuples, n_retired)
         if self.mode.vote:
             reserve_unions(self.unions, self._store, n_tuples)
 
     def _clean(
-        self, cells: Cells, first: int, last: int, repairs: Repairs, n_repairs: int, acceptances: Acceptances
+        self,
+        cells: Cells,
+        panes: NDArray[np.int64],
+        position: int,
+        first: int,
+        last: int,
+        repairs: Repairs,
+        n_repairs: int,
+        acceptances: Acceptances,
     ) -> int:
-        n_before = int(acceptances.n[0])
-        n_repairs = clean_segment(
-            self._store,
-            self.current,
-            self.upcoming,
-            self.unions,
-            self.sweeping,
-            self.mode,
-            self.pane,
-            self.start,
-            self.remembered,
-            self.start if self.window.slide else DEAD,
-            self.accept_after,
-            cells,
-            first,
-            last,
-            repairs,
-            n_repairs,
-            self.violations,
-            acceptances,
-        )
-        if self.sweeping and not self.mode.vote:
-            self._retired += acceptances.group[n_before : int(acceptances.n[0])].tolist()
-        return n_repairs
+        while True:
+            first, n_repairs = clean_hinged(
+                self._store,
+                self.current,
+                self.upcoming,
+                self.unions,
+                self.clock,
+                self.window,
+                self.mode,
+                panes,
+                position,
+                self.accept_after,
+                cells,
+                first,
+                last,
+                repairs,
+                n_repairs,
+                self.violations,
+                acceptances,
+            )
+            if first_pane(self.current) != self.start:
+                self.current, self.upcoming = self.upcoming, self.current
+            n_counts, n_candidates = int(self.clock[COUNTS_NEEDED]), int(self.clock[CANDIDATES_NEEDED])
+            if not n_counts and not n_candidates:
+                return n_repairs
+            self.clock[[COUNTS_NEEDED, CANDIDATES_NEEDED]] = 0
+            grow(self._store.panes, n_counts)
+            reserve_candidates(self.upcoming, n_candidates)
 
-    def _sweep(self, first: int, last: int) -> None:
-        self._build(self.upcoming, self.current, first, last)
-
-    def _build(self, target: Graph, other: Graph, first: int, last: int) -> None:
-        grow(self._store.panes, pool_used(self._store.pane_pool) + last - first + 2)
-        reserve_graph(target, self._store, self.mode, 1)
-        sweep(self._store, target, other, self.mode, self.start, self.remembered, first, last)
+    def _build(self) -> None:
+        """Build the graph anew from the super cells."""
+        grow(self._store.panes, pool_used(self._store.pane_pool) + pool_live(self.cell_pool) + 2)
+        for graph in (self.current, self.upcoming):
+            reserve_graph(graph, self._store, self.mode, 1, 0)
+        build_graphs(self._store, self.current, self.upcoming, self.unions, self.clock, self.mode)
 
     def _take_over(self, arrays: list[NDArray[Any]]) -> None:
         self.use(load(self._store, arrays))
@@ -392,17 +321,7 @@ class HingedAttribute(Attribute):
         self.current = new_graph(0)
         self.upcoming = new_graph(1)
         self.unions = new_unions(store.set.size)
-        self._rebuild()
-
-    def _rebuild(self) -> None:
-        """Build the graph anew from the super cells."""
-        self.sweeping = False
-        self._retired = []
-        clear_unions(self.unions)
-        clear_graph(self.current, self._store, self.start, self.remembered)
-        self._clear_upcoming()
-        reserve_graph(self.upcoming, self._store, self.mode, 1)
-        self._build(self.current, self.upcoming, 0, int(pool_used(self.cell_pool)))
+        self._build()
 
     def without_column(self, column: int) -> Attribute:
         """Return an attribute without a rule and all its groups; this one must not be used any more."""
@@ -441,6 +360,19 @@ class HingedAttribute(Attribute):
         return super().nbytes() + sum(
             array.nbytes for array in arrays_of((self.current, self.upcoming, self.unions))
         )
+
+
+def _chunk(column: Column, first: int, last: int) -> tuple[int, int]:
+    """Return how many of these tuples to clean at once, one at least, and the bytes of their values."""
+    if not column.offsets.size:
+        return last - first, 0
+    if column.value_index.size:
+        # A value may be let go of, and come again as a new one: its bytes count each time.
+        ends = np.cumsum(np.diff(column.offsets)[column.value_index[first:last]])
+    else:
+        ends = column.offsets[first + 1 : last + 1] - column.offsets[first]
+    n_tuples = max(1, int(np.searchsorted(ends, _CHUNK_BYTES, "right")))
+    return n_tuples, int(ends[n_tuples - 1])
 
 
 def _bytes(records: NDArray[Any]) -> NDArray[np.uint8]:

@@ -20,14 +20,13 @@ from .graph import (
     link,
     link_group,
     link_of,
-    split,
 )
 from .groups import DEAD, forget_truth, group_detect, group_find, group_of
 from .hashing import U64
-from .jit import entry, i64, inline, jit
+from .jit import apart, i64, inline, jit
 from .panes import cell_add
-from .refs import ref
 from .repair import Repairs, candidates_of_one, candidates_of_several, no_candidates
+from .splits import retire, split
 from .table import NONE
 from .truth import Acceptances, is_accepted, replace_group
 from .unions import Unions, begin_group, log_raise
@@ -48,7 +47,7 @@ class Cells(NamedTuple):
     broken: NDArray[np.bool_]  #: by column and tuple: whether a constant of the rule is; or empty
 
 
-@entry
+@apart
 def clean_segment(
     store: Store,
     current: Graph,
@@ -69,7 +68,7 @@ def clean_segment(
     violations: NDArray[np.int64],
     acceptances: Acceptances,
 ) -> int:
-    """Clean the cells of the tuples `first` to `last`, all of one pane.
+    """Clean the cells of a segment: the tuples `first` to `last`.
 
     Args:
         store: All earlier cells of the attribute.
@@ -95,7 +94,6 @@ def clean_segment(
     Returns:
         How many rows `repairs` has now.
     """
-    unions = ref(unions)
     for i in range(first, last):
         if cells.column.valid[i]:
             changed = _clean_cell(
@@ -268,9 +266,8 @@ def _accept(
 ) -> int:
     """Return the group that takes the place of one that has accepted a value, and retire that one.
 
-    With `vote` it leaves the graphs at once: it is a subgraph by itself. With `class` that would mean to
-    build a whole subgraph anew: if there are slides, it leaves with the next one, from the current graph
-    because that is replaced, and from the upcoming one by `split_all`.
+    From the current graph it leaves with the next slide, because that is replaced; from the upcoming one by
+    `split_retired`. With `vote`, or if there are no slides, it leaves them at once (splits.py).
     """
     new = replace_group(store.groups, store.values, acceptances, i, g, value, accept_after)
     forget_truth(store.groups, store.values, g)
@@ -282,6 +279,8 @@ def _accept(
             split(store, upcoming, mode, g)
     elif retire_at == DEAD:
         split(store, current, mode, g)
+    elif with_upcoming:
+        retire(upcoming, g)
     return new
 
 

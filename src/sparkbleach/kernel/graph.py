@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .cells import Store
 from .hashing import mix64
-from .jit import entry, i64, inline, jit
+from .jit import i64, inline, jit
 from .panes import window_count
 from .rank import TOP, raised
 from .table import (
@@ -61,9 +61,9 @@ CANDIDATE = np.dtype(
     align=True,
 )
 
-_GENERATION, _USED, _LINKED, _START, _REMEMBERED, _WHICH, _FREE = 0, 1, 2, 3, 4, 5, 6
+GENERATION, USED, LINKED, GRAPH_START, _REMEMBERED, WHICH, FREE, RETIRED = 0, 1, 2, 3, 4, 5, 6, 7
 _GENERATION_MAX = 2**31 - 1
-_FIRST = i64(0)  # slot
+FIRST_SLOT = i64(0)  # slot
 _ONE = i64(1)  # cell
 
 
@@ -74,8 +74,9 @@ class Graph(NamedTuple):
     candidates: Records  #: CANDIDATE
     table: Table  #: of candidates
     queue: NDArray[np.int32]  #: scratch: groups
+    retired: NDArray[np.int32]  #: groups that may be in it and leave before it is the current one
     #: generation, candidates ever used, links in force, first pane, first remembered pane, 0 or 1, first of
-    #: the candidates that are free again
+    #: the candidates that are free again, retired groups
     state: NDArray[np.int64]
 
 
@@ -93,12 +94,14 @@ def new_graph(which: int) -> Graph:
         np.zeros(0, CANDIDATE),
         new_table(),
         np.zeros(0, np.int32),
-        np.array([0, 0, 0, 0, 0, which, NONE], np.int64),
+        np.zeros(0, np.int32),
+        np.array([0, 0, 0, 0, 0, which, NONE, 0], np.int64),
     )
 
 
+@jit
 def clear_graph(graph: Graph, store: Store, start: int, remembered: int) -> None:
-    """Forget everything in constant time and begin again for another window.
+    """Forget everything, as good as always in constant time, and begin again for another window.
 
     Args:
         graph: The graph.
@@ -106,30 +109,44 @@ def clear_graph(graph: Graph, store: Store, start: int, remembered: int) -> None
         start: The first pane of the window.
         remembered: The first pane that is remembered.
     """
-    if graph.state[_GENERATION] == _GENERATION_MAX:
-        graph.subgraphs["generation"] = 0
-        store.members["link"][:, :, graph.state[_WHICH]] = 0
-        graph.state[_GENERATION] = 0
-    graph.state[_GENERATION] += 1
-    graph.state[_USED] = 0
-    graph.state[_LINKED] = 0
-    graph.state[_START] = start
+    if graph.state[GENERATION] == _GENERATION_MAX:
+        for g in range(graph.subgraphs.size):
+            graph.subgraphs[g]["generation"] = 0
+        for x in range(store.members.shape[0]):
+            for j in range(store.set.size):
+                store.members[x, j]["link"][graph.state[WHICH]] = 0
+        graph.state[GENERATION] = 0
+    graph.state[GENERATION] += 1
+    graph.state[USED] = 0
+    graph.state[LINKED] = 0
+    graph.state[GRAPH_START] = start
     graph.state[_REMEMBERED] = remembered
-    graph.state[_FREE] = NONE
+    graph.state[FREE] = NONE
+    graph.state[RETIRED] = 0
     clear_table(graph.table)
 
 
-def reserve_graph(graph: Graph, store: Store, mode: Mode, n_tuples: int) -> None:
-    """Make room for what `n_tuples` more tuples, and the entry of any group, can need."""
+def first_pane(graph: Graph) -> int:
+    """Return the first pane of the window that the graph is for."""
+    return int(graph.state[GRAPH_START])
+
+
+def reserve_graph(graph: Graph, store: Store, mode: Mode, n_tuples: int, n_retired: int) -> None:
+    """Make room for what `n_tuples` more tuples, the entry of any group, and retired groups can need."""
     slots = store.set.size if mode.vote else 1
     grow(graph.subgraphs, store.groups.records.shape[0])
     grow(graph.queue, store.groups.records.shape[0])
     links = pool_live(store.cell_pool) * slots
-    unlinked = links - int(graph.state[_LINKED])
+    unlinked = links - int(graph.state[LINKED])
     # At least as many as there are links, always: a graph that is cleared then needs no more room at once.
-    candidates = max(int(graph.state[_USED]) + unlinked, links) + n_tuples * slots
-    grow(graph.candidates, candidates)
-    grow(graph.table.heads, candidates + 1)
+    reserve_candidates(graph, max(int(graph.state[USED]) + unlinked, links) + n_tuples * slots)
+    grow(graph.retired, int(graph.state[RETIRED]) + n_retired)
+
+
+def reserve_candidates(graph: Graph, n_candidates: int) -> None:
+    """Make room for some candidates."""
+    grow(graph.candidates, n_candidates)
+    grow(graph.table.heads, n_candidates + 1)
 
 
 @inline
@@ -167,7 +184,7 @@ def cell_weight(store: Store, graph: Graph, mode: Mode, x: int, newest: int) -> 
         newest: The pane of its newest cell, by which it is remembered or not.
     """
     if mode.basic:
-        return window_count(store, x, graph.state[_START])
+        return window_count(store, x, graph.state[GRAPH_START])
     return store.cells[x]["cumulative"] if newest >= graph.state[_REMEMBERED] else i64(0)
 
 
@@ -175,8 +192,8 @@ def cell_weight(store: Store, graph: Graph, mode: Mode, x: int, newest: int) -> 
 def _subgraph_of(graph: Graph, g: int) -> int:
     """Return the root of the group's subgraph; a group that is new to the graph is one by itself."""
     subgraph = graph.subgraphs[g]
-    if subgraph["generation"] != graph.state[_GENERATION]:
-        subgraph["generation"] = graph.state[_GENERATION]
+    if subgraph["generation"] != graph.state[GENERATION]:
+        subgraph["generation"] = graph.state[GENERATION]
         subgraph["parent"] = g
         subgraph["n_groups"] = 1
         subgraph["n_candidates"] = 0
@@ -220,8 +237,8 @@ def find_candidate(graph: Graph, c: int) -> int:
 @inline
 def link_of(store: Store, graph: Graph, x: int, slot: int) -> int:
     """Return the candidate that a super cell counts in, NONE if it does not count in this graph."""
-    link = store.members[x, slot]["link"][graph.state[_WHICH]]
-    if link >> 32 != graph.state[_GENERATION]:
+    link = store.members[x, slot]["link"][graph.state[WHICH]]
+    if link >> 32 != graph.state[GENERATION]:
         return NONE
     return find_candidate(graph, link & 0xFFFFFFFF)
 
@@ -292,12 +309,12 @@ def _attach(store: Store, graph: Graph, x: int, slot: int, root: int, weight: in
     value = store.cells[x]["value"]
     c = candidate_find(graph, root, value)
     if c == NONE:
-        c = graph.state[_FREE]
+        c = graph.state[FREE]
         if c == NONE:
-            c = graph.state[_USED]
-            graph.state[_USED] = c + 1
+            c = graph.state[USED]
+            graph.state[USED] = c + 1
         else:
-            graph.state[_FREE] = candidates[c]["next"]
+            graph.state[FREE] = candidates[c]["next"]
         candidates[c]["hash"] = _candidate_hash(root, value)
         candidates[c]["weight"] = 0
         candidates[c]["value"] = value
@@ -307,8 +324,8 @@ def _attach(store: Store, graph: Graph, x: int, slot: int, root: int, weight: in
         graph.subgraphs[root]["first"] = c
         graph.subgraphs[root]["n_candidates"] += 1
         table_insert(graph.table, candidates, c)
-    store.members[x, slot]["link"][graph.state[_WHICH]] = graph.state[_GENERATION] << 32 | c
-    graph.state[_LINKED] += 1
+    store.members[x, slot]["link"][graph.state[WHICH]] = graph.state[GENERATION] << 32 | c
+    graph.state[LINKED] += 1
     _raise(store, graph, root, c, weight)
 
 
@@ -323,7 +340,7 @@ def link(store: Store, graph: Graph, mode: Mode, x: int) -> None:
 
 @inline
 def _link(store: Store, graph: Graph, mode: Mode, x: int, newest: int) -> None:
-    start = graph.state[_START]
+    start = graph.state[GRAPH_START]
     weight = cell_weight(store, graph, mode, x, newest)
     if weight == 0:
         return
@@ -342,8 +359,8 @@ def _link(store: Store, graph: Graph, mode: Mode, x: int, newest: int) -> None:
                 root = other
             elif root != other:
                 root = _unite(store, graph, root, other)
-    if root != NONE and link_of(store, graph, x, _FIRST) == NONE:
-        _attach(store, graph, x, _FIRST, root, weight)
+    if root != NONE and link_of(store, graph, x, FIRST_SLOT) == NONE:
+        _attach(store, graph, x, FIRST_SLOT, root, weight)
 
 
 @jit
@@ -391,88 +408,20 @@ def unlink(store: Store, graph: Graph, x: int) -> None:
 def unlink_slot(store: Store, graph: Graph, x: int, slot: int) -> None:
     """Let a super cell have no candidate that it counts in."""
     link = store.members[x, slot]["link"]
-    if link[graph.state[_WHICH]] >> 32 == graph.state[_GENERATION]:
-        graph.state[_LINKED] -= 1
-    link[graph.state[_WHICH]] = 0
-
-
-@jit
-def split(store: Store, graph: Graph, mode: Mode, g: int) -> None:
-    """Build the subgraph of a group that is no longer in the graph anew, without it.
-
-    It takes time in proportion to the subgraph, which falls apart as its links ask for.
-    """
-    n = _take_apart(store, graph, mode, g)
-    for i in range(n):
-        if in_graph(store, i64(graph.queue[i]), graph.state[_START]):
-            link_group(store, graph, mode, i64(graph.queue[i]))
-
-
-@jit
-def _take_apart(store: Store, graph: Graph, mode: Mode, g: int) -> int:
-    """Take all groups of a subgraph and their super cells out of the graph; return how many are queued."""
-    subgraphs = graph.subgraphs
-    queue = graph.queue
-    generation = graph.state[_GENERATION]
-    which = graph.state[_WHICH]
-    if subgraphs[g]["generation"] != generation:
-        return i64(0)
-    forget_group(graph, g)
-    queue[0] = g
-    n = i64(1)
-    at = i64(0)
-    while at < n:
-        group = store.groups.records[queue[at]]
-        at += 1
-        column = i64(group["column"])
-        slot = column if mode.vote else _FIRST
-        x = i64(group["first_cell"])
-        while x != NONE:
-            link = store.members[x, slot]["link"][which]
-            if link >> 32 == generation:
-                _free_candidates(graph, link & 0xFFFFFFFF)
-                unlink_slot(store, graph, x, slot)
-                for j in range(0 if mode.vote else store.set.size):
-                    other = i64(store.members[x, j]["group"])
-                    if other != NONE and subgraphs[other]["generation"] == generation:
-                        forget_group(graph, other)
-                        queue[n] = other
-                        n += 1
-            x = i64(store.members[x, column]["next"])
-    return n
-
-
-@jit
-def _free_candidates(graph: Graph, c: int) -> None:
-    """Free a candidate and those that took over from it, as far as they are not free already."""
-    candidates = graph.candidates
-    c = i64(c)
-    while c != NONE and candidates[c]["value"] != NONE:
-        following = i64(candidates[c]["forward"])
-        if following == NONE:
-            table_remove(graph.table, candidates, c)
-        candidates[c]["value"] = NONE
-        candidates[c]["next"] = graph.state[_FREE]
-        graph.state[_FREE] = c
-        c = following
-
-
-@entry
-def split_all(store: Store, graph: Graph, mode: Mode, groups: NDArray[np.int32]) -> None:
-    """Build the subgraphs of some groups anew; those that are no longer in the graph leave it."""
-    for i in range(groups.size):
-        split(store, graph, mode, i64(groups[i]))
+    if link[graph.state[WHICH]] >> 32 == graph.state[GENERATION]:
+        graph.state[LINKED] -= 1
+    link[graph.state[WHICH]] = 0
 
 
 @jit
 def hand_over(store: Store, graph: Graph, source: int, target: int) -> None:
     """Let the target count where the source did and it did not, before its counts are added."""
-    which = graph.state[_WHICH]
+    which = graph.state[WHICH]
     for slot in range(store.set.size):
         link = store.members[source, slot]["link"][which]
-        if link >> 32 == graph.state[_GENERATION]:
-            if store.members[target, slot]["link"][which] >> 32 == graph.state[_GENERATION]:
-                graph.state[_LINKED] -= 1
+        if link >> 32 == graph.state[GENERATION]:
+            if store.members[target, slot]["link"][which] >> 32 == graph.state[GENERATION]:
+                graph.state[LINKED] -= 1
             else:
                 store.members[target, slot]["link"][which] = link
             store.members[source, slot]["link"][which] = 0
@@ -481,7 +430,7 @@ def hand_over(store: Store, graph: Graph, source: int, target: int) -> None:
 @jit
 def enter(store: Store, current: Graph, upcoming: Graph, with_upcoming: bool, mode: Mode, g: int) -> None:
     """Let a group that has a cell in the window enter the graph."""
-    start = current.state[_START]
+    start = current.state[GRAPH_START]
     group = store.groups.records[g]
     j = group["column"]
     x = i64(group["first_cell"])

@@ -118,8 +118,8 @@ def apart(function: F) -> F:
 def inline(function: F) -> F:
     """Compile a function into its callers.
 
-    For what runs for every tuple: a call passes every array of a store by value, which costs more than
-    most of these functions do. What runs now and then is left to `jit`, and keeps the callers small.
+    For what runs for every tuple: a call costs more than most of these functions do. What runs now and then
+    is left to `jit`, and keeps the callers small.
     """
     return _compile(function, no_cpython_wrapper=True, forceinline=True)
 

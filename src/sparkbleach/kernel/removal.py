@@ -14,6 +14,7 @@ from .cells import MEMBER, SUPER_CELL, Store, cell_of, new_store
 from .groups import GROUP, Groups, forget_truth, new_groups
 from .jit import entry, i64
 from .panes import PANE_COUNT, add_cells
+from .refs import ref
 from .table import NONE, UNLINKED, Table, new_table, pool_live, pool_take, pool_used, table_insert
 from .values import value_release
 
@@ -74,6 +75,8 @@ def _number_groups(store: Store, column: int, start: int, number: NDArray[np.int
 
 @entry
 def _copy_groups(store: Store, rest: Store, column: int, number: NDArray[np.int32]) -> None:
+    store = ref(store)
+    rest = ref(rest)
     for old in range(number.size):
         source = store.groups.records[old]
         if number[old] == NONE:
@@ -105,6 +108,8 @@ def _copy_cells(
     store: Store, rest: Store, column: int, number: NDArray[np.int32], start: int, remembered: int
 ) -> None:
     """Let each super cell join the one with its remaining groups and its value."""
+    store = ref(store)
+    rest = ref(rest)
     for x in range(store.cell_pool.state[1]):
         value = i64(store.cells[x]["value"])
         if value == NONE:

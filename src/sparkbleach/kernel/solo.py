@@ -18,6 +18,22 @@ from numpy.typing import NDArray
 
 from .cells import MEMBER, SUPER_CELL, Store, new_store, set_hash
 from .clean import CONSTANT_BROKEN, NO_CONSTANT, Cells
+from .clock import (
+    PANE,
+    REMEMBERED,
+    START,
+    SWEEP_AT,
+    SWEEP_END,
+    SWEEPING,
+    TUPLES,
+    Clock,
+    PaneWindow,
+    begin_segment,
+    begin_sweep,
+    pane_of,
+    slide_to,
+    sweep_goal,
+)
 from .groups import (
     DEAD,
     GROUP,
@@ -30,12 +46,14 @@ from .groups import (
     reserve_groups,
 )
 from .hashing import mix64
-from .jit import entry, i64, inline, jit
+from .jit import apart, entry, i64, inline, jit
 from .panes import PANE_COUNT, cell_add, forget_panes, forget_panes_before, window_count
 from .rank import TOP, raised
+from .refs import ref
 from .repair import Repairs, candidates_of_one, no_candidates
 from .table import (
     NONE,
+    POOL_USED,
     Pool,
     Records,
     Table,
@@ -121,6 +139,62 @@ def reserve_solo(solo: Solo, n_tuples: int, n_bytes: int) -> None:
 @entry
 def clean_solo(
     solo: Solo,
+    clock: Clock,
+    window: PaneWindow,
+    basic: bool,
+    panes: NDArray[np.int64],
+    position: int,
+    accept_after: NDArray[np.int64],
+    cells: Cells,
+    first: int,
+    last: int,
+    repairs: Repairs,
+    n_repairs: int,
+    violations: NDArray[np.int64],
+    acceptances: Acceptances,
+) -> int:
+    """Clean the cells of the tuples `first` to `last`, and slide the window, as clean_hinged does.
+
+    Returns:
+        How many rows `repairs` has now.
+    """
+    solo = ref(solo)
+    cells = ref(cells)
+    repairs = ref(repairs)
+    acceptances = ref(acceptances)
+    while first < last:
+        pane = pane_of(clock, window, panes, position, first)
+        if pane > clock[PANE]:
+            if clock[SWEEPING] == 0:
+                begin_sweep(clock, solo.cell_pool.state[POOL_USED])
+            _sweep_to(solo, clock, basic, i64(clock[SWEEP_END]))
+            slide_to(clock, window, basic, pane)
+        end = begin_segment(clock, window, panes, position, first, last, solo.cell_pool.state[POOL_USED])
+        n_repairs = _clean_segment(
+            solo,
+            basic,
+            i64(clock[PANE]),
+            i64(clock[START]),
+            i64(clock[REMEMBERED]),
+            accept_after,
+            cells,
+            first,
+            end,
+            repairs,
+            n_repairs,
+            violations,
+            acceptances,
+        )
+        clock[TUPLES] += end - first
+        first = end
+        if clock[SWEEPING]:
+            _sweep_to(solo, clock, basic, sweep_goal(clock))
+    return n_repairs
+
+
+@apart
+def _clean_segment(
+    solo: Solo,
     basic: bool,
     pane: int,
     start: int,
@@ -134,7 +208,7 @@ def clean_solo(
     violations: NDArray[np.int64],
     acceptances: Acceptances,
 ) -> int:
-    """Clean the cells of the tuples `first` to `last`, all of one pane; see clean_segment."""
+    """Clean the cells of a segment; see clean_segment."""
     threshold = accept_after[0]
     for i in range(first, last):
         constant = cells.constant[i]
@@ -296,7 +370,14 @@ def _cell_of(solo: Solo, g: int, value: int, pane: int) -> int:
     return x
 
 
-@entry
+@inline
+def _sweep_to(solo: Solo, clock: Clock, basic: bool, slot: int) -> None:
+    if slot > clock[SWEEP_AT]:
+        sweep_solo(solo, basic, i64(clock[START]), i64(clock[REMEMBERED]), i64(clock[SWEEP_AT]), slot)
+        clock[SWEEP_AT] = slot
+
+
+@apart
 def sweep_solo(solo: Solo, basic: bool, start: int, remembered: int, first: int, last: int) -> None:
     """Drop the super cells in the slots `first` to `last` that do not count any more."""
     for x in range(first, last):
@@ -369,6 +450,7 @@ def hinged_store(solo: Solo) -> Store:
 
 @entry
 def _enter_in_table(store: Store, n_cells: int) -> None:
+    store = ref(store)
     for x in range(n_cells):
         if store.cells[x]["value"] != NONE:
             store.set[0] = store.members[x, 0]["group"]
@@ -410,6 +492,7 @@ def solo_store(store: Store) -> Solo:
 
 @entry
 def _enter_in_solo_table(solo: Solo, n_cells: int) -> None:
+    solo = ref(solo)
     for x in range(n_cells):
         g = i64(solo.cells[x]["group"])
         solo.cells[x]["hash"] = mix64(np.uint64(g) << np.uint64(32) | np.uint64(solo.cells[x]["value"]))

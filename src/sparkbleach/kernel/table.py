@@ -23,7 +23,9 @@ UNLINKED: int = i64(-2)  # `next` of a record that is in use but in no table
 BUCKETS_MIN = 64
 _ROWS_MAX = 2**31 - 2
 _LEVEL, _BUCKETS, _ITEMS = 0, 1, 2
-_FREE, _USED, _LIVE = 0, 1, 2
+#: of the state of a pool: slots ever used, slots in use
+POOL_USED, POOL_LIVE = 1, 2
+_FREE = 0
 
 
 class Table(NamedTuple):
@@ -142,11 +144,11 @@ def pool_take(pool: Pool, records: Records) -> int:
     """Return a slot. The caller has made sure that there is one."""
     i = pool.state[_FREE]
     if i == NONE:
-        i = pool.state[_USED]
-        pool.state[_USED] = i + 1
+        i = pool.state[POOL_USED]
+        pool.state[POOL_USED] = i + 1
     else:
         pool.state[_FREE] = records[i]["next"]
-    pool.state[_LIVE] += 1
+    pool.state[POOL_LIVE] += 1
     records[i]["next"] = UNLINKED
     return i
 
@@ -156,17 +158,17 @@ def pool_give(pool: Pool, records: Records, i: int) -> None:
     """Give a slot back."""
     records[i]["next"] = pool.state[_FREE]
     pool.state[_FREE] = i
-    pool.state[_LIVE] -= 1
+    pool.state[POOL_LIVE] -= 1
 
 
 def pool_used(pool: Pool) -> int:
     """Return how many slots were ever in use: all live ones lie below this number."""
-    return int(pool.state[_USED])
+    return int(pool.state[POOL_USED])
 
 
 def pool_live(pool: Pool) -> int:
     """Return how many slots are in use."""
-    return int(pool.state[_LIVE])
+    return int(pool.state[POOL_LIVE])
 
 
 def grow(array: NDArray[Any], rows: int) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .cells import Store, cell_find, set_hash
 from .graph import Graph, Mode, candidate_find, cell_weight, link_of
 from .hashing import mix64
-from .jit import entry, i64, inline, jit
+from .jit import i64, inline, jit
 from .rank import TOP, place
 from .table import (
     NONE,
@@ -142,7 +142,7 @@ def _lengthen(unions: Unions, length: int) -> None:
             ring[at : at + old] = ring[:old]
 
 
-@entry
+@jit
 def clear_unions(unions: Unions) -> None:
     """Forget all unions."""
     clear_table(unions.table)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .hashing import U8, U64
 from .jit import entry, i64, inline, jit
+from .refs import ref
 from .table import (
     NONE,
     Pool,
@@ -277,6 +278,7 @@ def value_release(values: Values, v: int) -> None:
 @entry
 def recycle_values(values: Values) -> None:
     """Free the slots of the values that the last call let go of."""
+    values = ref(values)
     records = values.records
     v = values.state[_PENDING]
     values.state[_PENDING] = NONE

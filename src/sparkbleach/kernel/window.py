@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from .cells import Store, cell_find, cell_free, cell_leave, set_hash
 from .graph import Graph, Mode, cell_in_graph, hand_over, link, link_as_of, unlink
-from .jit import entry, i64, inline, jit
+from .jit import apart, i64, inline, jit
 from .panes import add_counts, forget_panes_before
 from .table import NONE, table_insert, table_remove
 
 
-@entry
+@apart
 def sweep(
     store: Store, target: Graph, other: Graph, mode: Mode, start: int, remembered: int, first: int, last: int
 ) -> None:

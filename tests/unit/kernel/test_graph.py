@@ -148,7 +148,7 @@ def test_generations_begin_again() -> None:
         if step == 4:
             for graph in (state.current, state.upcoming):
                 graph.state[0] = 2**31 - 3
-            state._rebuild()
+            state._build()
         cells = rng.integers(0, 3, (3, 5))
         batch = pa.RecordBatch.from_arrays([pa.array(column) for column in cells], schema=schema)
         expected, got = (engine.process(batch) for engine in engines)

@@ -21,7 +21,8 @@ from sparkbleach import Engine, Rule, Window
 from sparkbleach.kernel import attribute, jit
 from sparkbleach.kernel.bayes import state
 from sparkbleach.kernel.clean import clean_segment
-from sparkbleach.kernel.solo import clean_solo, sweep_solo
+from sparkbleach.kernel.hinged import build_graphs, clean_hinged
+from sparkbleach.kernel.solo import clean_solo
 from sparkbleach.kernel.window import sweep
 from tests.support.compiled import give_machine_code
 
@@ -145,8 +146,8 @@ class TestSignatures:
     def test_one_signature_each(self) -> None:
         """Columns of every kind, any number of rules, any options: one signature, one compilation."""
         clean_everything()
-        functions: list[Any] = [clean_segment, clean_solo, sweep, sweep_solo]
-        assert [len(function.signatures) for function in functions] == [1] * 4
+        functions: list[Any] = [clean_hinged, clean_solo, build_graphs, clean_segment, sweep]
+        assert [len(function.signatures) for function in functions] == [1] * len(functions)
 
     @pytest.mark.no_cover  # likewise
     @compiled_only
@@ -160,11 +161,9 @@ class TestSignatures:
 
     @compiled_only
     def test_what_the_attribute_calls(self) -> None:
-        """These four, and smaller ones, are all the compiled functions that an attribute calls."""
+        """These two, and smaller ones, are all the compiled functions that an attribute calls."""
         used = {name for name, value in vars(attribute).items() if isinstance(value, Dispatcher)}
-        assert {"clean_segment", "clean_solo", "sweep", "sweep_solo"} <= used
-        small = {"clear_unions", "split_all", "recycle_values"}
-        assert used <= {"clean_segment", "clean_solo", "sweep", "sweep_solo", *small}
+        assert used == {"clean_hinged", "clean_solo", "build_graphs", "recycle_values"}
 
 
 class TestStart:
@@ -237,7 +236,7 @@ class TestArchive:
     @compiled_only
     def test_a_cache_that_cannot_be_written(self, tmp_path: Path) -> None:
         """Without a cache the kernel is compiled, and not kept."""
-        look = "from sparkbleach.kernel.clean import clean_segment; print(clean_segment._cache.cache_path)"
+        look = "from sparkbleach.kernel.hinged import clean_hinged; print(clean_hinged._cache.cache_path)"
         printed = run_python("-c", look, PYTHONPATH=archive(tmp_path), XDG_CACHE_HOME=os.devnull)
         assert printed == "None\n"
 
@@ -260,7 +259,10 @@ class TestInterpreted:
 
     @pytest.mark.slow
     def test_properties_hold_without_the_jit(self) -> None:
-        """With the JIT off the engine equals the reference as well: compiled code does what is written."""
+        """With the JIT off the engine equals the reference as well: compiled code does what is written.
+
+        Nor does it write where no room was reserved.
+        """
         printed = run_python(
             "-m",
             "pytest",
@@ -270,6 +272,8 @@ class TestInterpreted:
             "-q",
             "-p",
             "no:cacheprovider",
+            "-p",
+            "tests.support.exact_room",
             "-W",
             "ignore::RuntimeWarning",  # the hashes overflow on purpose
             NUMBA_DISABLE_JIT="1",
