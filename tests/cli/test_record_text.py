@@ -106,10 +106,12 @@ def test_only_repaired_cells_change(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text(
         HEADER + '1,01,"a, ""b""",+3\n2,1,"a, ""b""",\n3,001,"c" , "" \n4,+1,"c",""\n5,1, ,"1.10"\n'
     )
-    (tmp_path / "in.jsonl").write_text(
-        '{"id": 1, "zip": 1, "city": "a", "n": 1.10}\n{"zip":1,"city":"a","id":2, "more": [1.0,  2]}\n'
-        ' {"id":3, "zip" : 1,"city": "b" ,"when": "2024-01-31T10:00:00.123456+02:00"}\r\n'
-        '{"id":4,"zip":1,"zip":2,"city":"a"}\n{"id":5,"zip":1,"city":"\\ud800"}\n{"id":6,"zip":1,"city":null}'
+    broken = b'{"id":7,"zip":1,"city":"a"}\xed[\r'  # as if three bytes from \xed on were one character
+    (tmp_path / "in.jsonl").write_bytes(
+        b'{"id": 1, "zip": 1, "city": "a", "n": 1.10}\n{"zip":1,"city":"a","id":2, "more": [1.0,  2]}\n'
+        b' {"id":3, "zip" : 1,"city": "b" ,"when": "2024-01-31T10:00:00.123456+02:00"}\r\n'
+        b'{"id":4,"zip":1,"zip":2,"city":"a"}\n{"id":5,"zip":1,"city":"\\ud800"}\n{"id":6,"zip":1,"city":null}'
+        b"\n" + broken + b"\n"
     )
     schema = "id INT, zip INT, city STRING"
     for name, fields in (("csv", f"{schema}, note STRING"), ("jsonl", schema)):
@@ -127,14 +129,16 @@ def test_only_repaired_cells_change(run: Run, tmp_path: Path) -> None:
         ' {"id":3, "zip" : 1,"city": "a" ,"when": "2024-01-31T10:00:00.123456+02:00"}\n'
         '{"id":6,"zip":1,"city":null}\n'
     )
-    reasons = [
-        json.loads(line)["_quarantine"]
+    quarantined = [
+        json.loads(line)
         for path in (tmp_path / "jsonl-quarantine").glob("part-*")
         for line in path.read_text().splitlines()
     ]
-    assert len(reasons) == 2
+    reasons = [row["_quarantine"] for row in quarantined]
+    assert len(reasons) == 3
     assert "is there twice" in reasons[0]
     assert "half a character" in reasons[1]
+    assert quarantined[2]["_record"] == broken.decode("latin-1").removesuffix("\r")
 
 
 def test_later_files(run: Run, rules: Path, tmp_path: Path) -> None:

@@ -64,4 +64,6 @@ def read_texts(
 
 def _without_return(line: Column) -> Column:
     """Return a line without the carriage return of a line end of two characters."""
-    return F.when(F.endswith(line, F.lit("\r")), F.left(line, F.length(line) - 1)).otherwise(line)
+    # As bytes: in a line that is not valid UTF-8, the last characters may be fewer or more than they seem.
+    rest = F.substring(line.cast("binary"), F.lit(1), F.octet_length(line) - 1).cast("string")
+    return F.when(F.endswith(line, F.lit("\r")), rest).otherwise(line)
