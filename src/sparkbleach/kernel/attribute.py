@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cells import MEMBER, Store, new_store, reserve_store
+from .check_cells import check_solo, check_store
 from .clean import Cells, clean_segment
 from .graph import Graph, Mode, clear_graph, new_graph, reserve_graph, split_all
 from .groups import DEAD
@@ -224,20 +225,25 @@ class Attribute(ABC):
         """Return all state but the pane, as arrays."""
         return [self.violations, *save(self.store)]
 
-    def load(self, arrays: list[NDArray[Any]]) -> None:
-        """Put the state that `save` returned in place of this one."""
-        self.violations = arrays[0].copy()
-        self._take_over(arrays[1:])
+    def load(self, arrays: list[NDArray[Any]], n_columns: int) -> None:
+        """Put the state of a number of rules that `save` returned in place of this one.
+
+        Raises:
+            ValueError: If they are not arrays of such a state.
+        """
+        if not arrays or arrays[0].dtype != np.int64 or arrays[0].shape != (n_columns,):
+            raise ValueError("these are not the arrays of a store")
+        self._take_over(arrays, is_checked=True)
 
     def copy(self) -> Attribute:
         """Return an attribute with a state of its own that is the same."""
         twin = type(self)(self.mode, self.window, self.pane)
         twin.accept_after = self.accept_after
-        twin.load(self.save())
+        twin._take_over(self.save(), is_checked=False)
         return twin
 
     @abstractmethod
-    def _take_over(self, arrays: list[NDArray[Any]]) -> None:
+    def _take_over(self, arrays: list[NDArray[Any]], *, is_checked: bool) -> None:
         """Put saved arrays in place of the store's."""
 
 
@@ -278,8 +284,12 @@ class SoloAttribute(Attribute):
     def _sweep(self, first: int, last: int) -> None:
         sweep_solo(self._solo, self.mode.basic, self.start, self.remembered, first, last)
 
-    def _take_over(self, arrays: list[NDArray[Any]]) -> None:
-        self._solo = load(self._solo, arrays)
+    def _take_over(self, arrays: list[NDArray[Any]], *, is_checked: bool) -> None:
+        solo = load(self._solo, arrays[1:])
+        if is_checked:
+            check_solo(solo, self.start)
+        self.violations = arrays[0].copy()
+        self._solo = solo
 
     def use(self, solo: Solo) -> None:
         """Go on with another store."""
@@ -382,8 +392,12 @@ class HingedAttribute(Attribute):
         reserve_graph(target, self._store, self.mode, 1)
         sweep(self._store, target, other, self.mode, self.start, self.remembered, first, last)
 
-    def _take_over(self, arrays: list[NDArray[Any]]) -> None:
-        self.use(load(self._store, arrays))
+    def _take_over(self, arrays: list[NDArray[Any]], *, is_checked: bool) -> None:
+        store = load(self._store, arrays[1:])
+        if is_checked:
+            check_store(store, arrays[0].size, self.start, basic=self.mode.basic)
+        self.violations = arrays[0].copy()
+        self.use(store)
 
     def use(self, store: Store) -> None:
         """Go on with another store."""
