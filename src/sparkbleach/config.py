@@ -28,10 +28,14 @@ TEXT_OF_NONE = {"accept_after": "never", "remember": "forever"}
 BAYES_OPTIONS = ("look_ahead", "confidence", "trust", "implied", "left")
 
 
+#: the kernel adds a few of these in 64 bits
+_COUNT_MAX = 1 << 60
+
+
 def check_count(option: str, count: int) -> int:
     """Return a positive integer."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ConfigError(f"{option}: {count!r} must be a positive integer")
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _COUNT_MAX:
+        raise ConfigError(f"{option}: {count!r} must be a positive integer, at most 2**60")
     return count
 
 
@@ -280,7 +284,7 @@ def _check_remember(value: Any) -> None:
         return
     if isinstance(value, timedelta | str):
         microseconds("remember", value)
-    elif isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _COUNT_MAX:
         raise ConfigError(f"remember: {value!r} must be a positive integer, or forever (in Python: None)")
 
 

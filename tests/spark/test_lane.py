@@ -6,16 +6,18 @@ import ast
 import json
 import re
 import warnings
+import zlib
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbleach import Rule, RuleUpdate
+from sparkbleach import Rule, RuleUpdate, SnapshotError
 from sparkbleach.control.outcome import Outcome
 from sparkbleach.rules import condition_process
 from sparkbleach.rules.condition_evaluator import ConditionEvaluator, ConditionLimitError, Mask
@@ -25,6 +27,7 @@ from sparkbleach.spark.ingress import ingress
 from sparkbleach.spark.lane import MicroBatch, _own_outcomes
 from sparkbleach.spark.report import read_reports
 from sparkbleach.spark.rows import IngressRow, rows_from_batch
+from sparkbleach.spark.state_store import ChunkedSnapshot
 from tests.naive.reference import NaiveRule
 from tests.support.cases import SPARK_TYPES, Case, cases
 from tests.support.lane_stream import LaneStream
@@ -76,6 +79,64 @@ def test_an_abandoned_micro_batch_commits_nothing(stream: LaneStream) -> None:
     assert not replica_module._cached
     stream.tuples(rows)
     assert store.state.read_head().position == 10
+
+
+def _spoil_records(header: bytes, arrays: list[np.ndarray]) -> bytes:
+    groups = next(one for one in arrays if "recent_cell" in (one.dtype.names or ()))
+    groups["first_cell"] = 1_000_000
+    return header
+
+
+def _spoil_position(header: bytes, _: list[np.ndarray]) -> bytes:
+    return json.dumps(json.loads(header) | {"position": -1}).encode()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [
+        (_spoil_records, "state of attribute 'b': super cells of a group: a list does not end as it should"),
+        (_spoil_position, "position: -1 is not a whole number"),
+    ],
+)
+def test_a_damaged_snapshot_is_refused(spoil: Any, what: str) -> None:
+    """A snapshot in the state store that is damaged, with checksums that are right, is a SnapshotError."""
+    case = Case(
+        dict.fromkeys("abcde", pa.int64()),
+        [(Rule("b", "a", "b"), NaiveRule("b", ("a",), "b"))],
+        None,
+        "bleach",
+        "class",
+        [],
+    )
+    stream = LaneStream(case, 0, by_order=False, live=False, n_lanes=1)
+    limits = replace(stream.plan.limits, snapshot_bytes=1, snapshot_batch_bytes=1 << 20)
+    stream.plan = replace(stream.plan, limits=limits)
+    stream.run([{"n": n, **dict.fromkeys("abcde", n)} for n in range(5)])
+    state = stream.stores[0].state
+    saved = state.read_head().snapshot
+    header, arrays = state.read_snapshot(saved)
+    damaged = ChunkedSnapshot(saved.sequence, spoil(header, arrays), arrays, limits.snapshot_chunk_bytes)
+    for number, chunk in enumerate(damaged.chunks):
+        state.write_chunk(saved.sequence, number, chunk)
+    replica_module._cached.clear()
+    with pytest.raises(SnapshotError, match=f"^checkpoint: .*{what}.*restore the checkpoint directory"):
+        stream.run([dict.fromkeys("nabcde", 7)])
+
+
+@pytest.mark.parametrize("change", [{"chunk_bytes": 0}, {"chunk_bytes": -1}, {"arrays": [["<i8", [10**15]]]}])
+def test_a_damaged_header_is_refused(stream: LaneStream, change: dict[str, Any]) -> None:
+    """So is one that says that arrays are larger than they are, or are in chunks of no size."""
+    stream.plan = replace(stream.plan, limits=replace(stream.plan.limits, snapshot_bytes=1))
+    for _ in range(9):
+        stream.run([dict.fromkeys("nabcde", 7)])
+    state = stream.stores[0].state
+    saved = state.read_head().snapshot
+    read = json.loads(state._chunk(saved.sequence, 0)) | change
+    data = json.dumps(read).encode()
+    state.write_chunk(saved.sequence, 0, zlib.crc32(data).to_bytes(4, "little") + data)
+    replica_module._cached.clear()
+    with pytest.raises(SnapshotError, match=r"^checkpoint: snapshot .* cannot be read"):
+        stream.run([dict.fromkeys("nabcde", 7)])
 
 
 def test_commit_cannot_be_forgotten(stream: LaneStream) -> None:

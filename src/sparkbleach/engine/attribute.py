@@ -20,6 +20,7 @@ from ..rules.active import ActiveRule, ActiveRules
 from .acceptance import AcceptedColumn, accepted_column
 from .apply import Constants
 from .audit import RepairedColumn, repaired_column
+from .encode import check_values
 from .snapshot import SavedAttribute
 
 
@@ -208,25 +209,37 @@ class AttributeCleaners:
             for cleaner in self:
                 cleaner.replace(active)
 
-    def load_state(self, saved: SavedAttribute, pane: int) -> Attribute:
-        """Return a state as it was saved when the newest tuple was in the pane."""
-        kind = SoloAttribute if saved.arrays[0].size == 1 else HingedAttribute
+    def check_saved(self, saved: Iterable[SavedAttribute], rules: ActiveRules) -> None:
+        """Check that these are the states of some rules, by their names alone."""
+        by_attribute = rules.by_attribute.items()
+        live = [(name, True) for name, on in by_attribute if not all(one.rule.is_shadow for one in on)]
+        shadow = [(name, False) for name, on in by_attribute if any(one.rule.is_shadow for one in on)]
+        if sorted((one.name, one.applied) for one in saved) != sorted(live + shadow):
+            raise SnapshotError(
+                "snapshot: its states are not those of the attributes that its rules are about; "
+                "use an earlier one"
+            )
+
+    def load(self, saved: SavedAttribute, rules: ActiveRules, pane: int) -> AttributeCleaner:
+        """Return the cleaner of an attribute, as it was saved when the newest tuple was in the pane."""
+        name = saved.name
+        columns = [one for one in rules.by_attribute[name] if not (saved.applied and one.rule.is_shadow)]
+        type = rules.schema.field(name).type
+        kind = SoloAttribute if len(columns) == 1 else HingedAttribute
         state = kind(self._mode, self._window, pane)
         try:
-            state.load(saved.arrays)
+            state.load(saved.arrays, len(columns))
+            check_values(state.values, np.flatnonzero(state.values.records["refs"]), type)
         except ValueError as error:
             raise SnapshotError(
-                f"snapshot: attribute {saved.name!r}: {error}; give all that snapshot_parts() returned"
+                f"snapshot: state of attribute {name!r}: {error}; use an earlier one"
             ) from None
-        return state
+        return AttributeCleaner(name, type, state, columns, self._accept_after, applied=saved.applied)
 
-    def put(self, saved: SavedAttribute, state: Attribute, rules: ActiveRules) -> None:
-        """Put the cleaner of an attribute in place, with a state that was saved."""
-        name, applied = saved.name, saved.applied
-        columns = [one for one in rules.by_attribute[name] if not (applied and one.rule.is_shadow)]
-        side = self.live if applied else self.shadow
-        type = rules.schema.field(name).type
-        side[name] = AttributeCleaner(name, type, state, columns, self._accept_after, applied=applied)
+    def put(self, cleaner: AttributeCleaner) -> None:
+        """Put the cleaner of an attribute in place."""
+        side = self.live if cleaner.applied else self.shadow
+        side[cleaner.name] = cleaner
 
     def save(self, states: Iterable[list[NDArray[Any]]]) -> list[SavedAttribute]:
         """Return all attributes with what their states have saved."""

@@ -25,7 +25,7 @@ from .encode import plain, render
 from .model import NO_MODEL, Model, ModelRule, make_model
 from .part import FoundConstants, GivenBatch, Part
 from .quality import Tally, count_decisions, measure_rules, report_rule, report_sources
-from .snapshot import SavedAttribute
+from .snapshot import UNREADABLE, SavedAttribute, check_whole
 from .threads import Threads
 
 #: the columns of a batch, by condition where it is TRUE, and the pane of each tuple
@@ -328,21 +328,48 @@ class BayesCleaner:
         text = np.frombuffer(json.dumps(known).encode(), np.uint8)
         return [text, *(array for part in self.parts for array in part.state.save())]
 
-    def load(self, arrays: Sequence[NDArray[Any]]) -> None:
-        """Put the state that `save` returned in place of this one."""
+    def load(self, arrays: Sequence[NDArray[Any]], pane: int) -> None:
+        """Put the state that `save` returned when the newest tuple was in the pane in place of this one."""
         known = json.loads(arrays[0].tobytes())
-        self.sources = known["sources"]
+        self.sources = _names(known["sources"])
         self._serials = {(tuple(lhs), rhs): n for lhs, rhs, n in known["serials"]}
-        self.tallies = {id: Tally(**tally) for id, tally in known["tallies"].items()}
-        n_arrays, rest = divmod(len(arrays) - 1, len(known["parts"]))
-        models = [self.model.restricted(names) for names in known["parts"]]
-        if rest or sum(len(model.rules) for model in models) != len(self.model.rules):
+        if sorted(self._serials.values()) != [2 * n + 1 for n in range(len(self._serials))]:
+            raise ValueError("serial numbers of implied rules are out of bounds")
+        if known["tallies"].keys() != self.tallies.keys():
+            raise ValueError("there are tallies of other rules")
+        self.tallies = {id: Tally(**_counts(tally)) for id, tally in known["tallies"].items()}
+        names = [_names(part) for part in known["parts"]]
+        n_arrays, rest = divmod(len(arrays) - 1, len(names))
+        models = [self.model.restricted(part) for part in names]
+        if (
+            rest
+            or sorted(name for part in names for name in part) != sorted(self.model.attributes)
+            or sum(len(model.rules) for model in models) != len(self.model.rules)
+        ):
             raise ValueError("these are not the parts of such a state")
         self.parts = []
         for at, model in enumerate(models):
-            state = BayesState(self._numbered(model), self._movable(model), self._settings())
+            state = BayesState(self._numbered(model), self._movable(model), self._settings(), pane)
             state.load(arrays[1 + at * n_arrays : 1 + (at + 1) * n_arrays])
-            self.parts.append(Part(model, state))
+            if state.sources.accuracy.size > max(1, len(self.sources)):
+                raise ValueError("there are more sources than names")
+            part = Part(model, state)
+            part.check_values(self.schema)
+            self.parts.append(part)
+
+
+def _names(names: Any) -> list[str]:
+    """Return a list of names of which none is there twice; ValueError if it is not one."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{names!r:.100} is not a list of names")
+    if len(set(names)) < len(names):
+        raise ValueError("a name is there twice")
+    return names
+
+
+def _counts(counts: dict[str, Any]) -> dict[str, int]:
+    """Return counts by name; ValueError if one is not a count."""
+    return {name: check_whole(name, n) for name, n in counts.items()}
 
 
 class BayesCleaners:
@@ -410,11 +437,13 @@ class BayesCleaners:
             for cleaner, arrays in zip(self, states, strict=True)
         ]
 
-    def load(self, saved: Iterable[SavedAttribute]) -> None:
-        """Put saved states in place."""
-        by_applied = {one.applied: one for one in saved}
-        for cleaner in self:
+    def load(self, saved: Sequence[SavedAttribute], pane: int) -> None:
+        """Put states in place as they were saved when the newest tuple was in the pane."""
+        if [(one.name, one.applied) for one in saved] != [(EVERYTHING, one.applied) for one in self]:
+            raise SnapshotError("snapshot: its states are not those of its rules; use an earlier one")
+        for cleaner, one in zip(self, saved, strict=True):
             try:
-                cleaner.load(by_applied[cleaner.applied].arrays)
-            except (KeyError, ValueError, TypeError) as error:
-                raise SnapshotError(f"snapshot: {error}; give all that snapshot_parts() returned") from None
+                cleaner.load(one.arrays, pane)
+            except UNREADABLE as error:
+                which = "all attributes" if cleaner.applied else "all attributes with shadow rules"
+                raise SnapshotError(f"snapshot: state of {which}: {error}; use an earlier one") from None

@@ -21,13 +21,18 @@ def check_stream(schema: pa.Schema, rules: Iterable[RuleLike], id: str | None = 
         raise ConfigError(f"schema: {type(schema).__name__} is not a schema; give a pyarrow.Schema")
     if isinstance(rules, str | Rule | Mapping) or not isinstance(rules, Iterable):
         raise ConfigError(f"rules: {rules!r} is not a list of rules; put it in brackets")
+    check_id(schema, id)
+    return ActiveRules(schema, [as_rule(rule) for rule in rules], id)
+
+
+def check_id(schema: pa.Schema, id: str | None) -> None:
+    """Check that a stream has the attribute with its ids, if there is one."""
     if id is not None and schema.names.count(id) != 1:
         raise ConfigError(
             f"id: the schema has no single attribute {id!r}; choose one of {', '.join(schema.names)}"
         )
     if id is not None and not can_take(schema.field(id).type):
         raise ConfigError(f"id: {id!r} is of type {schema.field(id).type}; cast it to a plain type before")
-    return ActiveRules(schema, [as_rule(rule) for rule in rules], id)
 
 
 def check_trust(options: Options, schema: pa.Schema, rules: Iterable[Rule] = ()) -> None:

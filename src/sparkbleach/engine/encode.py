@@ -31,6 +31,7 @@ def _read_only(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 _NO_CODES: NDArray[np.int64] = np.zeros(0, np.int64)
+_CHECKED_AT_ONCE = 1 << 20
 _NO_DATA: NDArray[np.uint8] = _read_only(np.zeros(0, np.uint8))
 
 
@@ -142,6 +143,23 @@ def _values(values: Values, which: NDArray[np.int32], type: pa.DataType) -> pa.A
     data = np.empty(int(offsets[-1]), np.uint8)
     gather_bytes(values, which, offsets, data)
     return _from_bytes(data, offsets, type)
+
+
+def check_values(values: Values, which: NDArray[np.int64], type: pa.DataType) -> None:
+    """Check that some values can be read as values of a type; ValueError if not."""
+    lengths = values.records["length"][which]
+    if not _has_codes(type):
+        fixed = pa.types.is_decimal(type) or pa.types.is_fixed_size_binary(type)
+        width = type.byte_width if fixed else None
+        if (lengths < 0).any() or (width is not None and (lengths != width).any()):
+            raise ValueError(f"values: one has no bytes of type {type}")
+        if width is None:  # all of them together may be more than the type has room for
+            type = pa.large_string() if is_text(type) else pa.large_binary()
+    try:
+        for some in np.array_split(which.astype(np.int32), which.size // _CHECKED_AT_ONCE + 1):
+            _values(values, some, type).validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"values: one is none of type {type} ({error})") from None
 
 
 def take(array: pa.Array, rows: NDArray[Any] | pa.Array) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..config import Options, OptionValues, check_count, lane_options
-from ..errors import RuleWarning, SchemaError
+from ..errors import RuleWarning, SchemaError, SnapshotError, SparkbleachError
 from ..kernel.attribute import Attribute
 from ..kernel.bayes.state import BayesState
 from ..kernel.saved import copied
@@ -29,7 +29,7 @@ from .apply import BatchColumns, apply_rules, evaluate_conditions
 from .attribute import AttributeCleaner, AttributeCleaners
 from .audit import RepairedColumn, audit_batch, audit_schema, in_schema_order, replace_cells
 from .bayes import BayesCleaner, BayesCleaners
-from .check import check_columns, check_same_schema, check_stream, check_trust
+from .check import check_columns, check_id, check_same_schema, check_stream, check_trust
 from .panes import PaneClock, check_time_column
 from .placement import Placement, Share
 from .snapshot import Snapshot, from_parts, pack, to_parts, unpack
@@ -437,23 +437,28 @@ class Engine:
             threads: As for a new engine.
 
         Raises:
-            SnapshotError: If these are not all parts of one snapshot, or of another format version.
+            SnapshotError: If these are not all parts of one snapshot, damaged, or of another format version.
         """
+        check_count("threads", threads)
         saved = from_parts(header, arrays)
         engine = cls.__new__(cls)
-        engine._set_options(saved.rules, saved.options, threads, saved.share)
+        try:
+            check_id(saved.rules.schema, saved.rules.id)
+            engine._set_options(saved.rules, saved.options, threads, saved.share)
+        except SparkbleachError as error:
+            raise SnapshotError(f"snapshot: its options do not fit ({error}); use an earlier one") from None
         engine.position = saved.position
         if engine._clock is not None:
             engine._clock = replace(engine._clock, first=saved.clock[0], pane=saved.clock[1])
         engine._repairs = dict(saved.repairs)
         if saved.options.repair == "bayes":
             engine._bayes = BayesCleaners(saved.rules, saved.options)
-            engine._bayes.load(saved.attributes)
+            engine._bayes.load(saved.attributes, engine._pane())
             return engine
-        cleaners = engine._cleaners
-        states = engine._threads.map(lambda one: cleaners.load_state(one, engine._pane()), saved.attributes)
-        for one, state in zip(saved.attributes, states, strict=True):
-            cleaners.put(one, state, saved.rules)
+        cleaners, rules, pane = engine._cleaners, saved.rules, engine._pane()
+        cleaners.check_saved(saved.attributes, rules)
+        for cleaner in engine._threads.map(lambda one: cleaners.load(one, rules, pane), saved.attributes):
+            cleaners.put(cleaner)
         return engine
 
     def close(self) -> None:

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from ..kernel.bayes.judge import CHANGED
 from ..kernel.bayes.state import BayesState, Decided, Input, Map, Texts
 from ..kernel.clean import CONSTANT_BROKEN
+from ..kernel.table import NONE
 from ..kernel.truth import Acceptances
 from ..kernel.values import Column
 from ..rules.active import ActiveRule, Mask
 from .acceptance import AcceptedColumn, accepted_column
 from .apply import BatchColumns, Constants, may_apply
 from .audit import RepairedColumn, constant_column, joined_columns
-from .encode import encode, from_codes, is_text, render
+from .encode import check_values, encode, from_codes, is_text, render
 from .model import Model
 from .reading import read_column
 
@@ -50,6 +51,25 @@ class Part:
         for one, n in zip(self.model.rules, self.state.violations, strict=True):
             if one.active is not None:
                 yield one.active, int(n)
+
+    def check_values(self, schema: pa.Schema) -> None:
+        """Check that values can be read as values of their attributes; ValueError if not."""
+        store = self.state.store
+        attribute, rule = (
+            np.ascontiguousarray(of) for of in (store.occurrences["attribute"], store.groups["rule"])
+        )
+        rhs = np.append(self.state.layout.rhs, NONE)[rule]  # none of a free group
+        truths = [(rhs[has], named[has]) for named in self._truths() if (has := named != NONE).any()]
+        for a, name in enumerate(self.model.attributes):
+            is_named = attribute == a
+            for of, named in truths:
+                is_named[named[of == a]] = True
+            check_values(self.state.values, np.flatnonzero(is_named), schema.field(name).type)
+
+    def _truths(self) -> list[NDArray[np.int32]]:
+        """Return by group the value that it holds to be true, and its challenger."""
+        groups = self.state.store.groups
+        return [np.ascontiguousarray(groups[name]) for name in ("held", "challenger")]
 
     def input_of(self, schema: pa.Schema, given: GivenBatch) -> Input:
         """Return a batch as the state reads it."""

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..config import Options
-from ..errors import ConfigError, SnapshotError
+from ..config import COUNTING_REPAIRS, Options
+from ..errors import SnapshotError, SparkbleachError
 from ..rules.active import ActiveRules
 from ..schema_text import schema_from_text, schema_to_text
 from .placement import Placement, Share
@@ -28,6 +30,31 @@ from .placement import Placement, Share
 MAGIC = b"SPRKBLCH"
 FORMAT_VERSION = 4
 _HEAD = struct.Struct("<8sIIQ")  # magic, format version, CRC-32 and length of the body
+#: what is raised where something is read that nobody has written
+UNREADABLE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    SyntaxError,
+    TokenError,
+    ArithmeticError,
+    RecursionError,
+    OSError,
+    struct.error,
+    pa.ArrowException,
+    SparkbleachError,
+)
+_ARRAYS_MAX = 1 << 20
+_POSITION_MAX = 1 << 60
+_PANE_MAX = 1 << 62
+
+
+def check_whole(what: str, number: Any, below: int = _POSITION_MAX, least: int = 0) -> int:
+    """Return a whole number within bounds; ValueError if it is none."""
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number < below:
+        raise ValueError(f"{what}: {number!r:.100} is not a whole number from {least} to {below - 1}")
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +105,28 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
         read = json.loads(bytes(header))
         _check_version(read["format"])
         n_arrays = _n_arrays(read)
-        if n_arrays != len(arrays):
-            raise SnapshotError(
-                f"snapshot: its header calls for {n_arrays} arrays, there are {len(arrays)}; "
-                "give all that snapshot_parts() returned, in their order"
-            )
+        _check_number(n_arrays, len(arrays))
         rest = iter(arrays)
+        rules = ActiveRules.load(schema_from_text(read["schema"]), read["id"], read["rules"])
+        options = Options.from_dict(read["options"])
         return Snapshot(
-            rules=ActiveRules.load(schema_from_text(read["schema"]), read["id"], read["rules"]),
-            options=Options.from_dict(read["options"]),
-            position=read["position"],
-            clock=read["clock"],
-            repairs=read["repairs"],
+            rules=rules,
+            options=options,
+            position=check_whole("position", read["position"]),
+            clock=_clock(read["clock"], options),
+            repairs=_repairs(read["repairs"], rules),
             attributes=[
                 SavedAttribute(one["name"], one["applied"], list(islice(rest, one["arrays"])))
                 for one in read["attributes"]
             ],
-            share=_share(read.get("share")),
+            share=_share(read["share"], options, rules),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException, ConfigError) as error:
+    except SnapshotError:
+        raise
+    except UNREADABLE as error:
         raise SnapshotError(
-            f"snapshot: the header cannot be read ({error!r}); give what snapshot_parts() returned"
+            f"snapshot: the header cannot be read ({error!r:.1000}); use an earlier one, "
+            "or give what snapshot_parts() returned"
         ) from None
 
 
@@ -126,18 +154,73 @@ def unpack(data: bytes) -> tuple[bytes, list[NDArray[Any]]]:
             f"snapshot: damaged ({len(body)} of {length} bytes, or a wrong checksum); use an earlier one"
         )
     stream = io.BytesIO(body)
-    (n,) = struct.unpack("<Q", stream.read(8))
-    header = stream.read(n)
-    n_arrays = _n_arrays(json.loads(header))
-    return header, [np.lib.format.read_array(stream, allow_pickle=False) for _ in range(n_arrays)]
+    try:
+        (n,) = struct.unpack("<Q", stream.read(8))
+        header = stream.read(min(n, length))
+        n_arrays = _n_arrays(json.loads(header))
+        arrays = [_read_array(stream, body) for _ in range(n_arrays)]
+        if stream.tell() != length:
+            raise ValueError("there are more bytes after the last array")
+    except UNREADABLE as error:
+        raise SnapshotError(f"snapshot: damaged ({error!r:.1000}); use an earlier one") from None
+    return header, arrays
 
 
-def _share(saved: list[Any] | None) -> Share | None:
-    return Share(Placement.from_lists(saved[1]), saved[0]) if saved else None
+def _read_array(stream: io.BytesIO, body: memoryview) -> NDArray[Any]:
+    """Return the next array; its bytes stay where they are. What it says of its size is not trusted."""
+    np.lib.format.read_magic(stream)
+    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    at = stream.tell()
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or is_fortran or any(n < 0 for n in shape) or not 0 <= n_bytes <= len(body) - at:
+        raise ValueError(f"an array of the shape {shape} and the type {dtype}")
+    stream.seek(at + n_bytes)
+    array: NDArray[Any] = np.ndarray(shape, dtype, body[at : at + n_bytes])
+    return array
+
+
+def _clock(saved: list[Any], options: Options) -> list[Any]:
+    if options.window is None or options.window.column is None:
+        if saved:
+            raise ValueError("clock: there is no time window")
+        return []
+    first, pane = saved
+    if first is not None:
+        check_whole("clock", first, _PANE_MAX, -_PANE_MAX)
+    return [first, check_whole("clock", pane, _PANE_MAX + 1)]
+
+
+def _repairs(saved: dict[str, Any], rules: ActiveRules) -> dict[str, int]:
+    if saved.keys() != {active.id for active in rules}:
+        raise ValueError("repairs: they are not those of the rules")
+    return {id: check_whole("repairs", n) for id, n in saved.items()}
+
+
+def _share(saved: list[Any] | None, options: Options, rules: ActiveRules) -> Share | None:
+    if saved is None:
+        return None
+    lane, lists = saved
+    placement = Placement.from_lists(lists)
+    check_whole("share", lane, len(placement.lanes))
+    if options.repair not in COUNTING_REPAIRS and len(placement.lanes) > 1:
+        raise ValueError(f"share: there are no lanes for {options.repair!r}")
+    for name, on in rules.by_attribute.items():
+        n_lanes = len(placement.lanes_of(name))
+        if n_lanes == 0 or (n_lanes > 1 and len(on) > 1):
+            raise ValueError(f"share: {name!r} is in {n_lanes} lanes")
+    return Share(placement, lane)
 
 
 def _n_arrays(header: dict[str, Any]) -> int:
-    return sum(attribute["arrays"] for attribute in header["attributes"])
+    return sum(check_whole("arrays", one["arrays"], _ARRAYS_MAX) for one in header["attributes"])
+
+
+def _check_number(n_wanted: int, n_given: int) -> None:
+    if n_wanted != n_given:
+        raise SnapshotError(
+            f"snapshot: its header calls for {n_wanted} arrays, there are {n_given}; "
+            "give all that snapshot_parts() returned, in their order"
+        )
 
 
 def _check_version(version: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cells import MEMBER, Store, new_store, reserve_store
+from .check_cells import check_solo, check_store
 from .clean import Cells
 from .clock import CANDIDATES_NEEDED, COUNTS_NEEDED, PANE, REMEMBERED, START, PaneWindow, new_clock
 from .graph import Graph, Mode, first_pane, new_graph, reserve_candidates, reserve_graph
@@ -155,20 +156,25 @@ class Attribute(ABC):
         """Return all state but the pane, as arrays."""
         return [self.violations, *save(self.store)]
 
-    def load(self, arrays: list[NDArray[Any]]) -> None:
-        """Put the state that `save` returned in place of this one."""
-        self.violations = arrays[0].copy()
-        self._take_over(arrays[1:])
+    def load(self, arrays: list[NDArray[Any]], n_columns: int) -> None:
+        """Put the state of a number of rules that `save` returned in place of this one.
+
+        Raises:
+            ValueError: If they are not arrays of such a state.
+        """
+        if not arrays or arrays[0].dtype != np.int64 or arrays[0].shape != (n_columns,):
+            raise ValueError("these are not the arrays of a store")
+        self._take_over(arrays, is_checked=True)
 
     def copy(self) -> Attribute:
         """Return an attribute with a state of its own that is the same."""
         twin = type(self)(self.mode, self.window, self.pane)
         twin.accept_after = self.accept_after
-        twin.load(self.save())
+        twin._take_over(self.save(), is_checked=False)
         return twin
 
     @abstractmethod
-    def _take_over(self, arrays: list[NDArray[Any]]) -> None:
+    def _take_over(self, arrays: list[NDArray[Any]], *, is_checked: bool) -> None:
         """Put saved arrays in place of the store's."""
 
 
@@ -215,8 +221,12 @@ class SoloAttribute(Attribute):
             acceptances,
         )
 
-    def _take_over(self, arrays: list[NDArray[Any]]) -> None:
-        self._solo = load(self._solo, arrays)
+    def _take_over(self, arrays: list[NDArray[Any]], *, is_checked: bool) -> None:
+        solo = load(self._solo, arrays[1:])
+        if is_checked:
+            check_solo(solo, self.start)
+        self.violations = arrays[0].copy()
+        self._solo = solo
 
     def use(self, solo: Solo) -> None:
         """Go on with another store."""
@@ -311,8 +321,12 @@ class HingedAttribute(Attribute):
             reserve_graph(graph, self._store, self.mode, 1, 0)
         build_graphs(self._store, self.current, self.upcoming, self.unions, self.clock, self.mode)
 
-    def _take_over(self, arrays: list[NDArray[Any]]) -> None:
-        self.use(load(self._store, arrays))
+    def _take_over(self, arrays: list[NDArray[Any]], *, is_checked: bool) -> None:
+        store = load(self._store, arrays[1:])
+        if is_checked:
+            check_store(store, arrays[0].size, self.start, basic=self.mode.basic)
+        self.violations = arrays[0].copy()
+        self.use(store)
 
     def use(self, store: Store) -> None:
         """Go on with another store."""

@@ -23,8 +23,8 @@ def arrays_of(nested: Any) -> list[NDArray[Any]]:
     return [array for part in nested for array in arrays_of(part)]
 
 
-def save(store: Store | Solo) -> list[NDArray[Any]]:
-    """Return the arrays of a store, without the room at their ends."""
+def used_rows(store: Store | Solo) -> dict[int, int]:
+    """Return by `id` of each array of a store that grows how many rows of it are in use."""
     n_values = pool_used(store.values.pool)
     n_cells = pool_used(store.cell_pool)
     used = {
@@ -41,6 +41,12 @@ def save(store: Store | Solo) -> list[NDArray[Any]]:
         used[id(store.members)] = n_cells
     for table in (store.groups.table, store.values.table, store.cell_table):
         used[id(table.heads)] = table_buckets(table)
+    return used
+
+
+def save(store: Store | Solo) -> list[NDArray[Any]]:
+    """Return the arrays of a store, without the room at their ends."""
+    used = used_rows(store)
     return [array[: used.get(id(array), len(array))] for array in arrays_of(store)]
 
 
@@ -55,8 +61,10 @@ def copied(array: NDArray[Any]) -> NDArray[Any]:
 def load(template: Nested, arrays: list[NDArray[Any]]) -> Nested:
     """Return a store like the template with copies of the arrays that `save` returned.
 
+    What they say is not looked at; see check.py.
+
     Raises:
-        ValueError: If they are not arrays of such a store.
+        ValueError: If they are not of the types of such arrays.
     """
     types = [(array.dtype, array.ndim) for array in arrays_of(template)]
     if [(array.dtype, array.ndim) for array in arrays] != types:

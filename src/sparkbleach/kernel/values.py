@@ -7,7 +7,7 @@ arena of recycled slots, with their first eight bytes as the code so that most c
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -290,6 +290,36 @@ def recycle_values(values: Values) -> None:
             values.arena_free[size_class] = records[v]["offset"]
         pool_give(values.pool, records, v)
         v = following
+
+
+def slot_sizes(lengths: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return how many bytes the slots of some lengths have."""
+    grains = (np.maximum(lengths, 1).astype(np.int64) + _GRAIN - 1) // _GRAIN * _GRAIN
+    large = grains > _EXACT
+    grains[large] = 1 << np.ceil(np.log2(grains[large])).astype(np.int64)
+    return grains
+
+
+@entry
+def find_free_slots(values: Values, found: NDArray[np.int64]) -> int:
+    """Write the place and the size of each free slot of the arena; return how many there are, -1 if too many.
+
+    The lists are not trusted: they may lead anywhere, or have no end.
+    """
+    n = i64(0)
+    for size_class in range(values.arena_free.size):
+        size = i64(size_class * _GRAIN)
+        if size > _EXACT:
+            size = i64(_EXACT) << (size_class - _EXACT // _GRAIN)
+        at = values.arena_free[size_class]
+        while at != NONE:
+            if n == found.shape[0] or at < 0 or at > values.arena.size - size or size == 0:
+                return i64(-1)
+            found[n, 0] = at
+            found[n, 1] = size
+            n += 1
+            at = _arena_read(values.arena, at)
+    return n
 
 
 @entry

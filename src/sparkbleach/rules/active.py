@@ -20,6 +20,8 @@ from .update import RuleUpdate
 
 Mask = NDArray[np.bool_]
 
+_NUMBER_MAX = 1 << 31
+
 
 @dataclass(frozen=True, slots=True)
 class ActiveRule:
@@ -169,7 +171,14 @@ class ActiveRules:
 
     @classmethod
     def load(cls, schema: pa.Schema, id: str | None, saved: dict[str, Any]) -> ActiveRules:
-        """Return a rule set as it was saved."""
+        """Return a rule set as it was saved; ValueError if its numbers cannot be."""
+        serials = [serial for serial, _ in saved["rules"]]
+        numbers = [-1, *serials, saved["next_serial"]]
+        is_sound = all(type(number) is int for number in (*numbers, saved["version"]))
+        if not is_sound or numbers != sorted(set(numbers)) or not 1 <= saved["version"] < _NUMBER_MAX:
+            raise ValueError("the numbers of rules are out of order")
+        if numbers[-1] > _NUMBER_MAX:
+            raise ValueError("the numbers of rules are too large")
         loaded = cls(schema, [Rule.from_dict(rule) for _, rule in saved["rules"]], id)
         loaded._replace(
             ActiveRule(active.checked, serial)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
+from ..engine.snapshot import UNREADABLE
+from ..errors import SnapshotError
 from .limits import Limits
 from .state_store import ChunkedSnapshot, Delta, Head, ReplicaStore, Saved
 
@@ -84,9 +86,7 @@ def load_replica(state: ReplicaStore, head: Head, factory: ReplicaFactory[R]) ->
         cached = None
     if cached is None:
         if head.snapshot:
-            cached = CachedReplica(
-                factory.restore(*state.read_snapshot(head.snapshot)), head.snapshot.sequence, ""
-            )
+            cached = CachedReplica(_restored(state, head.snapshot, factory), head.snapshot.sequence, "")
         else:
             cached = CachedReplica(factory.new(head), 0, "")
     while cached.sequence < head.sequence:
@@ -95,6 +95,17 @@ def load_replica(state: ReplicaStore, head: Head, factory: ReplicaFactory[R]) ->
         cached.sequence += 1
         cached.token = delta.token
     return cached
+
+
+def _restored(state: ReplicaStore, snapshot: Saved, factory: ReplicaFactory[R]) -> R:
+    parts = state.read_snapshot(snapshot)
+    try:
+        return factory.restore(*parts)
+    except UNREADABLE as error:
+        raise SnapshotError(
+            f"checkpoint: snapshot {snapshot.sequence} in the state store is none ({error}); "
+            "restore the checkpoint directory from a copy, or begin with a new one"
+        ) from None
 
 
 def commit(

@@ -8,6 +8,7 @@ chunks over many micro-batches, and the entries that it replaces are deleted in 
 from __future__ import annotations
 
 import json
+import math
 import uuid
 import zlib
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..engine.snapshot import UNREADABLE, check_whole
 from ..errors import SnapshotError
 from ..testing import reach
 
@@ -145,7 +147,13 @@ class ReplicaStore:
     def read_snapshot(self, saved: Saved) -> tuple[bytes, list[NDArray[Any]]]:
         """Return the parts of a snapshot."""
         header, *chunks = (self._chunk(saved.sequence, chunk) for chunk in range(saved.chunks))
-        return unchunked(header, chunks)
+        try:
+            return unchunked(header, chunks)
+        except UNREADABLE as error:
+            raise SnapshotError(
+                f"checkpoint: snapshot {saved.sequence} in the state store cannot be read ({error!r:.1000}); "
+                "restore the checkpoint directory from a copy, or begin with a new one"
+            ) from None
 
     def write_chunk(self, sequence: int, chunk: int, data: bytes) -> None:
         """Store a chunk of a snapshot."""
@@ -218,13 +226,16 @@ class ChunkedSnapshot:
 
 
 def unchunked(header: bytes, chunks: list[bytes]) -> tuple[bytes, list[NDArray[Any]]]:
-    """Return the parts that the chunks of a snapshot hold."""
+    """Return the parts that the chunks of a snapshot hold; one of UNREADABLE if they hold none."""
     data = json.loads(header)
-    chunk_bytes = data["chunk_bytes"]
+    chunk_bytes = check_whole("chunk_bytes", data["chunk_bytes"], 1 << 31, least=1)
     arrays: list[NDArray[Any]] = []
     at = 0
     for descr, shape in data["arrays"]:
         dtype = np.lib.format.descr_to_dtype(_tuples(descr))
+        n_chunks = -(-math.prod(check_whole("shape", n) for n in shape) * dtype.itemsize // chunk_bytes)
+        if dtype.hasobject or n_chunks > len(chunks) - at:
+            raise ValueError(f"an array of the shape {shape} and the type {dtype}")
         array = np.empty(shape, dtype)
         flat = array.reshape(-1).view(np.uint8)
         for first in range(0, flat.size, chunk_bytes):

@@ -211,9 +211,17 @@ def sweep_rows(sources: Sources, first: int, last: int, start: int) -> None:
 
 
 @inline
-def _settled(settled: float, live: float) -> float:
-    """Return what moves slowly, over windows, after one more of them; negative before the first."""
-    return live if settled < 0.0 else settled + (live - settled) / 8.0
+def _settled_after(settled: float, live: float, times: int) -> float:
+    """Return what moves slowly, over windows, after some more of them; negative before the first.
+
+    One wrong time may end a billion windows: it goes no further than it moves.
+    """
+    for _ in range(times):
+        before = settled
+        settled = live if settled < 0.0 else settled + (live - settled) / 8.0
+        if settled == before:
+            break
+    return settled
 
 
 @entry
@@ -227,13 +235,10 @@ def halve(store: Store, layout: Layout, sources: Sources, times: int) -> None:
     for a in range(layout.is_movable.size):
         if is_key(layout, a):
             error = live_key_error(store, layout, a)
-            for _ in range(times):
-                running.settled_error[a] = _settled(running.settled_error[a], error)
+            running.settled_error[a] = _settled_after(running.settled_error[a], error, times)
     for r in range(running.trust_n.size):
         # Trust moves slowly, over windows: a burst of errors does not discredit a rule.
-        live = live_trust(store, i64(r))
-        for _ in range(times):
-            running.settled_trust[r] = _settled(running.settled_trust[r], live)
+        running.settled_trust[r] = _settled_after(running.settled_trust[r], live_trust(store, i64(r)), times)
         running.trust_sum[r] = running.trust_sum[r] * 0.5**shift
         running.trust_n[r] >>= shift
         running.once_out[r] >>= shift

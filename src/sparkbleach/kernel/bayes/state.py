@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..saved import arrays_of, copied
+from ..check import check_shapes, require
+from ..saved import arrays_of, load
 from ..table import NONE, grow, pool_live, pool_used, table_buckets
 from ..truth import Acceptances, new_acceptances
 from ..values import Column, Values, arena_used, recycle_values
 from .blocks import REFRESH_TUPLES, clean_blocks
 from .change import drop_attribute, drop_rule, renumbered
+from .check import check_bayes
 from .count import Tuples, count_tuples, new_ahead, number_values, write_texts
+from .evidence import Parameters
 from .expire import (
     clear_groups,
     clear_values,
@@ -104,6 +107,14 @@ class Desk(NamedTuple):
     changes: Changes
     reasons: Reasons
     found: Found
+
+
+class _Saved(NamedTuple):
+    """What a state is saved as, beside its pane."""
+
+    store: Store
+    sources: Sources
+    parameters: Parameters
 
 
 class BayesState:
@@ -575,17 +586,29 @@ class BayesState:
         Raises:
             ValueError: If they are not arrays of such a state.
         """
-        expected = [
-            (array.dtype, array.ndim) for array in arrays_of((self.store, self.sources, self.parameters))
-        ]
-        if [(array.dtype, array.ndim) for array in arrays[1:]] != expected:
+        self._take_over(arrays, is_checked=True)
+
+    def _take_over(self, arrays: Sequence[NDArray[Any]], *, is_checked: bool) -> None:
+        numbers = arrays[0]
+        if numbers.dtype != np.int64 or numbers.shape != (3,):
             raise ValueError("these are not the arrays of such a state")
-        self.pane, self.pane_tuples, self.pane_length = map(int, arrays[0])
-        rest = iter(arrays[1:])
-        self.store = _filled(self.store, rest)
-        self.sources = _filled(self.sources, rest)
-        self.parameters = _filled(self.parameters, rest)
+        before = _Saved(self.store, self.sources, self.parameters)
+        after = load(before, list(arrays[1:]))
+        pane, pane_tuples, pane_length = map(int, numbers)
+        if is_checked:
+            check_shapes(before, after, lambda saved: _used(saved.store, saved.sources))
+            knows_sources = bool(after.sources.accuracy.size)
+            require("the sources are out of bounds", knows_sources == self.settings.with_sources)
+            self._check_panes(pane, pane_tuples, pane_length)
+            check_bayes(*after, self.layout, before.sources, self._start(pane), REFRESH_TUPLES)
+        self.pane, self.pane_tuples, self.pane_length = pane, pane_tuples, pane_length
+        self.store, self.sources, self.parameters = after
         self._end_sweep()
+
+    def _check_panes(self, pane: int, pane_tuples: int, pane_length: int) -> None:
+        given = self.settings.pane_length
+        is_sound = pane_tuples >= 0 and pane_length >= 0 and (not given or pane_length == given)
+        require("the pane is out of bounds", is_sound and pane == self.pane)
 
     def with_rules(
         self, rules: Sequence[NumberedRule], is_movable: Sequence[bool], attribute_from: Sequence[int]
@@ -644,7 +667,7 @@ class BayesState:
     def copy(self) -> BayesState:
         """Return the same state once more."""
         twin = BayesState(self.rules, list(self.layout.is_movable), self.settings)
-        twin.load(self.save())
+        twin._take_over(self.save(), is_checked=False)
         return twin
 
 
@@ -677,6 +700,7 @@ def _used(store: Store, sources: Sources) -> dict[int, int]:
         (store.levels, pool_used(store.level_pool)),
         (store.votes, pool_used(store.vote_pool)),
         (store.panes, pool_used(store.pane_pool)),
+        (sources.accuracy, sources.accuracy.size),
         (sources.pairs, pool_used(sources.pair_pool)),
         (sources.rows, pool_used(sources.row_pool)),
         (sources.row_left, pool_used(sources.row_pool)),
@@ -693,15 +717,6 @@ def _used(store: Store, sources: Sources) -> dict[int, int]:
         sources.row_table,
     )
     return {id(array): n for array, n in rows} | {id(table.heads): table_buckets(table) for table in tables}
-
-
-Nested = TypeVar("Nested")
-
-
-def _filled(template: Nested, arrays: Any) -> Nested:
-    if isinstance(template, np.ndarray):
-        return copied(next(arrays).view(template.dtype))  # type: ignore[return-value]
-    return type(template)(*(_filled(part, arrays) for part in template))  # type: ignore[attr-defined]
 
 
 def _keep(accepted: Acceptances, all: list[Acceptances]) -> None:

@@ -58,6 +58,8 @@ class WorkerReplica:
     def restore(self, header: bytes, arrays: list[NDArray[Any]]) -> WorkerReplica:
         """Go on from the parts of a snapshot."""
         batches = [batch_from_bytes(pa.py_buffer(array)) for array in arrays]
+        for batch in batches:
+            batch.validate(full=True)
         self.worker.load(dict(zip(json.loads(header), batches, strict=True)))
         return self
 

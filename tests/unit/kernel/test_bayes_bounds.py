@@ -1,0 +1,44 @@
+"""What a stream can do to the state of `bayes` at its bounds."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+
+from sparkbleach import Engine, Window
+from sparkbleach.kernel.bayes.state import BayesState
+from sparkbleach.kernel.table import pool_used
+
+
+def test_a_time_far_away() -> None:
+    """One wrong time, which ends billions of windows, takes no longer than another one."""
+    schema = pa.schema([("a", pa.string()), ("b", pa.string()), ("at", pa.timestamp("us"))])
+    engine = Engine(schema, ["a -> b"], window=Window.time("at", "2 seconds", "1 second"))
+    years = [2026, 2026, 9999]
+    rows = [{"a": "x", "b": "y", "at": dt.datetime(year, 1, 1)} for year in years]
+    clean, _ = engine.process(pa.RecordBatch.from_pylist(rows, schema))
+    assert clean.num_rows == 3
+    assert Engine.restore(engine.snapshot()).position == 3
+
+
+def test_room_for_levels() -> None:
+    """A cell that makes its group one of many values finds room for the levels of all of them."""
+    schema = pa.schema([("a", pa.string()), ("b", pa.string())])
+    options: dict[str, Any] = {"windowing": "basic", "accept_after": None}
+    engine = Engine(schema, ["a -> b"], window=Window.tuples(200, slide=100), **options)
+
+    def send(*values: str) -> None:
+        rows = [{"a": "x", "b": value} for value in values]
+        engine.process(pa.RecordBatch.from_pylist(rows, schema))
+
+    send(*(["1"] * 10 + ["2"] * 20 + ["3"] * 30 + ["4"] * 40))
+    send(*(["5"] * 50 + ["1"] * 1 + ["2"] * 2 + ["3"] * 3 + ["4"] * 4 + ["5"] * 40))
+    assert engine._bayes is not None
+    state: BayesState = engine._bayes.live.parts[0].state
+    store = state.store
+    room = pool_used(store.level_pool) + 8
+    state.store = store._replace(levels=store.levels[:room].copy())
+    send("6")
+    assert pool_used(state.store.level_pool) <= state.store.levels.shape[0]
