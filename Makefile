@@ -7,6 +7,8 @@ PYSPARKS := 4.1 4.2 4.3
 PROFILE ?= small
 OUTPUT ?= evaluation
 KILLS ?= 1000
+INPUTS ?= 100000
+SEED ?= 0
 
 .DEFAULT_GOAL := help
 
@@ -34,6 +36,10 @@ test-nightly: $(READY) ## Run all tests with thousands of random streams, and on
 
 test-kills: $(READY) ## Kill cleaning programs 1,000 times, in all topologies, and compare what they write (about an hour)
 	$(BIN)/python -m tests.kills --kills $(KILLS)
+
+test-fuzz: $(READY) ## Clean 100,000 odd inputs: files, records of topics, checkpoints, rules (about an hour)
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/property/test_rules_fuzz.py
+	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED)
 
 # PySpark 4.1 and 4.2 leave sockets open, which is no fault of the tests.
 test-pyspark: $(PYSPARKS:%=$(VENV)-pyspark-%/.ready) ## Run the Spark tests on each supported PySpark
@@ -94,4 +100,4 @@ clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) $(VENV)-pyspark-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build site
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup test-fast test test-nightly test-kills test-pyspark lint format docs demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-topologies bench-cliffs clean
+.PHONY: help setup test-fast test test-nightly test-kills test-fuzz test-pyspark lint format docs demo demo-kafka evaluate bench bench-rules bench-kafka bench-long bench-kernel bench-topologies bench-cliffs clean

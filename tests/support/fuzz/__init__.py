@@ -1,0 +1,1 @@
+"""Odd inputs drawn from a seed, and an independent reading of them."""
