@@ -29,17 +29,20 @@ from tests.support.compiled import give_machine_code
 ROOT = Path(__file__).parents[3]
 KERNEL = Path(jit.__file__).parent
 STARTUP_SECONDS = 2.0
+#: on a slow or busy machine instead: of the time that the import of other packages takes there
+STARTUP_IMPORTS = 5.0
 STARTUP = """
 import time
 began = time.process_time()
-import pyarrow as pa
+import duckdb, numba, pyarrow as pa
+imported = time.process_time() - began
 from sparkbleach import Engine
 schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("v", pa.string()), ("w", pa.string())])
 engine = Engine(schema, ["a -> v", "b -> v", "a -> w"])
 batch = pa.RecordBatch.from_pylist([{"a": 1, "b": "k", "v": v, "w": v} for v in "xxyx"], schema)
 clean, audit = engine.process(batch)
 assert audit.num_rows == 2
-print(time.process_time() - began)
+print(imported, time.process_time() - began)
 """
 
 compiled_only = pytest.mark.skipif(
@@ -146,8 +149,11 @@ class TestSignatures:
     def test_one_signature_each(self) -> None:
         """Columns of every kind, any number of rules, any options: one signature, one compilation."""
         clean_everything()
-        functions: list[Any] = [clean_hinged, clean_solo, build_graphs, clean_segment, sweep]
-        assert [len(function.signatures) for function in functions] == [1] * len(functions)
+        called: list[Any] = [clean_hinged, clean_solo, build_graphs]
+        assert [len(function.signatures) for function in called] == [1] * len(called)
+        # Python knows of none if those were not compiled, but read from the cache.
+        within: list[Any] = [clean_segment, sweep]
+        assert all(len(function.signatures) <= 1 for function in within)
 
     @pytest.mark.no_cover  # likewise
     @compiled_only
@@ -175,8 +181,9 @@ class TestStart:
         run_python("-c", STARTUP)  # compiles, if nobody has before
         seconds: list[float] = []
         for _ in range(3):  # the machine may be busy
-            seconds.append(float(run_python("-c", STARTUP)))
-            if seconds[-1] < STARTUP_SECONDS:
+            imported, whole = map(float, run_python("-c", STARTUP).split())
+            seconds.append(whole)
+            if whole < max(STARTUP_SECONDS, STARTUP_IMPORTS * imported):
                 return
         pytest.fail(f"it took {', '.join(f'{s:.2f}' for s in seconds)} s")
 
