@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]
 KERNEL = Path(jit.__file__).parent
 STARTUP_SECONDS = 2.0
 #: on a slow or busy machine instead: of the time that the import of other packages takes there
-STARTUP_IMPORTS = 5.0
+STARTUP_IMPORTS = 4.0
 STARTUP = """
 import time
 began = time.process_time()
