@@ -108,6 +108,35 @@ def test_list_and_history(log: DirectoryLog) -> None:
     assert [(one["rule"]["id"], one["since"]) for one in as_json] == [("r1", 0), ("r2", 2500)]
 
 
+def test_a_poisonous_rule_does_not_stop_a_run(run: Run, tmp_path: Path) -> None:
+    """`clean` goes on without a rule whose condition needs too much, says so, and ends with 0."""
+    (tmp_path / "in.csv").write_text("id,zip,city\n1,75,Paris\n2,75,Paris\n3,75,Pariss\n")
+    poison = "poison: id -> city WHERE length(repeat(left(city, 1), 2000000000)) > 0"
+    (tmp_path / "rules.yml").write_text(f'rules:\n  - zip -> city\n  - "{poison}"\n')
+    target = tmp_path / "updates"
+    result = run(
+        "clean", "--rules", tmp_path / "rules.yml", "--input", tmp_path / "in.csv", "--id", "id",
+        "--output", tmp_path / "out", "--rules-target", target,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "withdrawn: rule 'poison', from position 0 on; its condition needs more than" in result.stderr
+    assert [row["city"] for row in read_csv(tmp_path / "out")] == ["Paris"] * 3
+    assert "poison" not in rules("list", "--target", target).stdout
+    history = rules("history", "--target", target).stdout
+    assert "withdrawn at position 0, version 2" in history
+    assert "its condition needs more than" in history
+
+
+def test_a_rule_that_a_lane_has_withdrawn_is_listed(log: DirectoryLog) -> None:
+    """It is shown as withdrawn, because it waits to be deleted."""
+    update = {"at": 9, "op": "delete", "id": "r0"}
+    log.record(1, [outcome(0, "withdrawn", 9, 1, ["r0", "r1"], update=update)])
+    lines = rules("list", "--target", log.target).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["mode", "withdrawn", "live"]
+    as_json = rules("list", "--target", log.target, "--json").stdout.splitlines()
+    assert [json.loads(line)["withdrawn"] for line in as_json] == [True, False]
+
+
 def test_a_target_of_an_unknown_kind(tmp_path: Path) -> None:
     """A target must be one that there can be a log at."""
     (tmp_path / "file").write_text("")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,22 @@ from sparkbleach.control.rule_log import RECORD_BYTES_MAX, DirectoryLog
 from tests.support.controlled_stream import FILE_TUPLES, TABLE, ControlledStream, same_times
 from tests.support.streams import DDL, RULES, WINDOW, cleaned_by_engine
 
+#: a rule whose condition needs too much from the third file on
+LATE = "late: price -> city WHERE length(repeat('x', CASE WHEN id < 300 THEN 1 ELSE 2000000000 END)) > 0"
+
 
 @pytest.fixture
 def make(spark: SparkSession, tmp_path: Path) -> Callable[[], ControlledStream]:
     """Make a stream."""
     return lambda: ControlledStream(spark, tmp_path)
+
+
+@pytest.fixture
+def two_partitions(spark: SparkSession) -> Iterator[None]:
+    """Have a task for each of two lanes or workers."""
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
 
 
 def test_rules_change_while_the_stream_runs(make: Callable[[], ControlledStream]) -> None:
@@ -134,6 +145,46 @@ def test_files_that_are_no_records(make: Callable[[], ControlledStream], tmp_pat
     assert done == {**refused, "00000007": "applied"}
     assert "it has no text that may be read" in str(found["00000001"].reason)
     assert "hunter2" not in str(found)
+
+
+@pytest.mark.usefixtures("two_partitions")
+@pytest.mark.parametrize("spread", [{}, {"lanes": 2}, {"topology": "paper"}], ids=["fused", "lanes", "paper"])
+def test_a_poisonous_rule_does_not_stop_the_stream(
+    spark: SparkSession, tmp_path: Path, spread: dict[str, Any]
+) -> None:
+    """A rule whose condition needs too much for later tuples is withdrawn before these, and all go on.
+
+    Rows and audit are those of an engine whose rule is deleted there, or applies to no tuple from there on if
+    one of several lanes has withdrawn it. A restart leaves it withdrawn.
+    """
+    stream = ControlledStream(spark, tmp_path, **spread)
+    with stream.running() as query:
+        stream.send()
+        stream.wait(query, FILE_TUPLES, 1)
+        stream.controller.add(LATE)
+        stream.wait(query, FILE_TUPLES, 2)
+        for n in (2, 3):
+            stream.send()
+            stream.wait(query, n * FILE_TUPLES, n)
+        line = stream.reported_updates(query, 3)[-1]
+    with stream.running() as query:
+        stream.send()
+        stream.wait(query, 4 * FILE_TUPLES, 3)
+    assert line.startswith("withdrawn: rule 'late'")
+    assert f", from position {2 * FILE_TUPLES} on; its condition needs more than 512 MB of memory" in line
+    last = stream.controller.history()[-1]
+    assert (last.state, last.what, last.position) == ("withdrawn", "late", 2 * FILE_TUPLES)
+    withdrawn = [one.withdrawn for one in stream.controller.rules() if one.rule.id == "late"]
+    updates: list[Any] = stream.applied()
+    if "lanes" in spread:
+        assert withdrawn == [True]
+        updates = [{"at": FILE_TUPLES, "op": "add", "rule": "late: price -> city WHERE id < 300"}]
+    else:
+        assert withdrawn == []
+    rows, audit = cleaned_by_engine(TABLE.slice(0, 4 * FILE_TUPLES), updates, repair="class")
+    assert same_times(stream.rows()) == same_times(rows)
+    assert stream.audit() == audit
+    assert any("late" in row["rules"] for row in audit)
 
 
 def test_wrong_control_is_refused(spark: SparkSession, tmp_path: Path) -> None:

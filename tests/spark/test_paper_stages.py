@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbleach import ConfigError, Options, Rule, RuleUpdate, Window
+from sparkbleach import ConfigError, Options, Rule, Window
 from sparkbleach.control.outcome import Outcome
-from sparkbleach.paper.stages import AGGREGATOR, Stages
+from sparkbleach.paper.stages import AGGREGATOR, INGRESS_ROUTER, Stages
 from sparkbleach.paper.topology import PaperTopology
+from sparkbleach.rules import condition_process
 from sparkbleach.rules.condition_evaluator import ConditionLimitError
+from sparkbleach.rules.condition_process import ConditionLimits
 from sparkbleach.spark import replica as replica_module
 from sparkbleach.spark.ingress import ArrowFunction
 from sparkbleach.spark.lanes import spread_keys
@@ -228,18 +230,70 @@ def test_what_the_state_depends_on_cannot_change(options: dict[str, Any], error:
     assert after.state.read_head() == before.store(SEQUENCER, 0).state.read_head()
 
 
-def test_a_condition_that_needs_too_much_is_an_error_with_its_remedy() -> None:
-    """The workers cannot withdraw a rule: the error has the update that lets the stream go on."""
+#: harmless where d is 0
+POISON = Rule("poison", "a", "b", when="length(repeat('x', d * 90000000)) >= 0")
+
+
+def poisoned_stream(by_order: bool, control: bool) -> PaperStream:
+    """Return a stream with a rule whose condition needs too much when d is not 0."""
     types = dict.fromkeys("abcde", pa.int64())
-    rule = Rule("poison", "a", "b", when="length(repeat('x', d * 2000000000)) >= 0")
-    case = Case(types, [(rule, NaiveRule(rule.id, rule.lhs, rule.rhs))], None, "bleach", "class", [])
-    stream = PaperStream(case, 0, by_order=False, control=False)
-    rows = [{"n": n, "a": 1, "b": n % 2, "c": 1, "d": 1, "e": 1} for n in range(4)]
-    before = stream.stores[0].copy()
+    rules = [(rule, NaiveRule(rule.id, rule.lhs, rule.rhs)) for rule in (POISON, Rule("good", "c", "b"))]
+    stream = PaperStream(Case(types, rules, None, "bleach", "class", []), 0, by_order, control)
+    tight = ConditionLimits(memory_bytes=64 << 20)
+    stream.plan = replace(stream.plan, limits=replace(stream.plan.limits, conditions=tight))
+    return stream
+
+
+def poisoned_rows(*numbers: int, d: int = 9) -> list[dict[str, int]]:
+    """Return tuples of which the last two have this d, others 0."""
+    return [{"n": n, "a": 1, "b": n % 3, "c": n % 2, "d": d * (n in numbers[-2:]), "e": 1} for n in numbers]
+
+
+@pytest.mark.parametrize("by_order", [False, True])
+def test_the_stream_goes_on_without_a_rule_that_needs_too_much(by_order: bool) -> None:
+    """The sequencer deletes it before the micro-batch: rows and audit are those of an engine that did so."""
+    stream = poisoned_stream(by_order, control=False)
+    engine = stream.new_engine()
+    harmless = [{**row, "d": 0} for row in poisoned_rows(*range(6))]
+    for rows in (harmless, poisoned_rows(*range(6, 12)), poisoned_rows(*range(12, 18))):
+        if rows[0]["n"] == 6:
+            engine.delete_rule("poison")
+        clean, audit = engine.process(pa.RecordBatch.from_pylist(rows, stream.plan.schema))
+        assert stream.run(rows) == (clean.to_pylist(), audit.to_pylist())
+
+
+def test_a_withdrawn_rule_has_an_outcome() -> None:
+    """What the sequencer withdraws is in its outcomes and in the report, once, and not in its rules."""
+    stream = poisoned_stream(by_order=False, control=True)
+    operator: Any = SequencerOperator(stream.plan, plan_stages(stream.plan))
+    operator.init(Handle(stream.stores[0], SEQUENCER, 0))
+    _, (blobs,) = stream.packed(poisoned_rows(*range(6)))
+    done = operator.process([blob.cells for blob in blobs])
+    (line,) = done.report["withdrawn"]
+    assert line.startswith(
+        "withdrawn: rule 'poison', from position 0 on; its condition needs more than 64 MB"
+    )
+    assert [(one.kind, one.version) for one in done.outcomes] == [("started", 1), ("withdrawn", 2)]
+    assert str(done.outcomes[1]) == line
+    assert [rule["id"] for rule in done.outcomes[1].rules] == ["good"]
+    again = operator.process([blob.cells for blob in blobs])
+    assert (again.report["withdrawn"], again.outcomes, again.report["version"]) == ([], [], 2)
+
+
+def test_routers_withdraw_nothing() -> None:
+    """They evaluate what the sequencer has evaluated: a condition that then needs far more is an error."""
+    stream = poisoned_stream(by_order=False, control=False)
+    tight = stream.plan
+    stream.plan = replace(tight, limits=replace(tight.limits, conditions=ConditionLimits()))
+    _, (blobs,) = stream.packed(poisoned_rows(*range(6), d=1))
+    stages = plan_stages(tight)
+    rows = stream.sequenced([blob.cells for blob in blobs], stages)
+    few = ConditionLimits(memory_bytes=16 << 20, memory_bytes_per_byte=0)
+    condition_process._end()  # the process still has the memory that it was given
+    router = router_function(
+        replace(tight, limits=replace(tight.limits, conditions=few)), stages, INGRESS_ROUTER
+    )
     with pytest.raises(
-        ConditionLimitError, match=r"'poison', when: it needs .*rule_updates=.*'at': 0, 'op': 'delete'"
+        ConditionLimitError, match=r"rule 'poison', when: .*; it did not when these tuples came"
     ):
-        stream.run(rows)
-    stream.stores = [before]
-    stream.plan = replace(stream.plan, updates=(RuleUpdate(0, delete="poison"),))
-    assert [row["b"] for row in stream.run(rows)[0]] == [0, 1, 0, 1]
+        stream.routed(rows, router)

@@ -24,9 +24,10 @@ TABLE = tuples(N_FILES * FILE_TUPLES, seed=11)
 class ControlledStream:
     """A stream of files that come one by one, cleaned by rules from a directory."""
 
-    def __init__(self, spark: SparkSession, here: Path) -> None:
+    def __init__(self, spark: SparkSession, here: Path, **spread: Any) -> None:
         self.spark = spark
         self.here = here
+        self.spread = spread  #: options that say how the work is spread
         self.n_files = 0
         self.controller = RuleController(str(here / "rules"), by="an engineer")
         (here / "in").mkdir()
@@ -36,7 +37,16 @@ class ControlledStream:
         source = self.spark.readStream.schema(DDL).parquet(str(self.here / "in"))
         control = read_control(self.spark, self.controller.log)
         # Files come when they come, and what `bayes` decides depends on where micro-batches end.
-        return clean(source, rules, id="id", order_by="id", window=WINDOW, control=control, repair="class")
+        return clean(
+            source,
+            rules,
+            id="id",
+            order_by="id",
+            window=WINDOW,
+            control=control,
+            repair="class",
+            **self.spread,
+        )
 
     @contextmanager
     def running(self, rules: list[Any] = RULES) -> Iterator[StreamingQuery]:
@@ -108,11 +118,11 @@ class ControlledStream:
         return [row for path in files for row in pq.read_table(path, partitioning=None).to_pylist()]
 
     def applied(self) -> list[dict[str, Any]]:
-        """Return the updates that took effect, at the positions that the outcomes have."""
+        """Return what took effect, withdrawn rules included, at the positions that the outcomes have."""
         return [
             {**outcome.update, "at": outcome.position}
             for outcome in self.controller.log.outcomes()
-            if outcome.kind == "applied" and outcome.update
+            if outcome.kind in ("applied", "withdrawn") and outcome.update
         ]
 
 

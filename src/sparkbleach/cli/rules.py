@@ -126,12 +126,17 @@ def list_(log: Log, as_json: AsJson = False) -> None:
         found = log.controller().rules()
         if as_json:
             for one in found:
-                _echo_json({"rule": one.rule.to_dict(), "since": one.since, "version": one.version})
+                status = {"since": one.since, "version": one.version, "withdrawn": one.withdrawn}
+                _echo_json({"rule": one.rule.to_dict(), **status})
             return
         if not found:
             typer.echo("no rules are active, or no stream has begun with this log")
             return
-        rows = [(one.rule.mode, f"{one.since:,}", str(one.version), str(one.rule)) for one in found]
+        modes = ["withdrawn" if one.withdrawn else one.rule.mode for one in found]
+        rows = [
+            (mode, f"{one.since:,}", str(one.version), str(one.rule))
+            for mode, one in zip(modes, found, strict=True)
+        ]
         _echo_table(("mode", "since", "version", "rule"), rows)
 
 

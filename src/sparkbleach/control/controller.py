@@ -7,7 +7,7 @@ import pwd
 import socket
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import RuleError, RuleWarning
 from ..rules.active import ActiveRules
@@ -27,6 +27,7 @@ class RuleStatus:
     rule: Rule  #: the rule
     since: int  #: the position from which on it is active, in its mode
     version: int  #: the version of the rule set that it came with
+    withdrawn: bool = False  #: whether one of several lanes has withdrawn it: it waits to be deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +133,10 @@ class RuleController:
             before, found = found, {}
             for data in outcome.rules:
                 rule = Rule.from_dict(data)
-                known = before.get(rule.id)
-                found[rule.id] = (
-                    known
-                    if known and known.rule == rule
-                    else RuleStatus(rule, outcome.position, outcome.version)
-                )
+                found[rule.id] = _status(rule, outcome, before.get(rule.id))
+            id = outcome.update["id"] if outcome.kind == "withdrawn" and outcome.update else None
+            if id in found:
+                found[id] = replace(found[id], withdrawn=True)
         return list(found.values())
 
     def history(self) -> list[Change]:
@@ -180,6 +179,14 @@ def _user() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return str(os.geteuid())
+
+
+def _status(rule: Rule, outcome: Outcome, known: RuleStatus | None) -> RuleStatus:
+    """Return what an outcome says of an active rule, and what was known of it before."""
+    if known and known.rule == rule:
+        return known
+    stays_withdrawn = known is not None and known.withdrawn and known.rule.with_mode("live") == rule
+    return RuleStatus(rule, outcome.position, outcome.version, stays_withdrawn)
 
 
 def _as_change(outcome: Outcome) -> Change:

@@ -18,7 +18,8 @@ class Outcome:
         index: Its place among the outcomes of its micro-batch.
         kind: `applied`, `refused`, or `started`: a stream begins, or goes on with other rules or columns. Or
             `withdrawn`: the condition of a rule needs more than it may use, so the stream has deleted the
-            rule. Or `accepted`: a cell group has another truth; then there are no rules, schema and columns.
+            rule; one of several lanes lets it apply to no tuple, and it stays among `rules`. Or `accepted`: a
+            cell group has another truth; then there are no rules, schema and columns.
         position: The position of the next tuple of the stream; of an accepted change: of its tuple.
         version: The version of the rule set afterwards.
         rules: All rules that are active afterwards, as dictionaries.

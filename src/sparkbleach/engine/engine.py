@@ -36,9 +36,6 @@ from .snapshot import Snapshot, from_parts, pack, to_parts, unpack
 from .threads import Threads
 from .withdrawal import Withdrawal
 
-#: tuples that are processed again have wider limits by this factor: what held them before must hold them now
-_REPLAY_FACTOR = 4
-
 
 class Engine:
     """Clean a stream by rules, tuple by tuple, from what was seen earlier.
@@ -270,11 +267,11 @@ class Engine:
     def replaying(self) -> Iterator[None]:
         """Process tuples again that this or another engine has processed: no rule is withdrawn.
 
-        Whoever replays deletes rules where they were withdrawn. A condition that needs far more than it did
-        is an error.
+        Whoever replays puts rules out of force where they were withdrawn. A condition that needs far more
+        than it did is an error.
         """
         limits = self.condition_limits
-        self.condition_limits = limits.times(_REPLAY_FACTOR)
+        self.condition_limits = limits.for_replay()
         self._replays = True
         try:
             yield
@@ -364,6 +361,16 @@ class Engine:
             self._bayes.change_rules(self._rules)
         else:
             self._cleaners.replace_rules(self._rules)
+
+    def put_out_of_force(self, id: str) -> None:
+        """Let a rule apply to no tuple from the next one on; it stays an active rule, with its groups.
+
+        Of several lanes, one can do so without the others: ids, serial numbers and versions stay the same.
+
+        Raises:
+            RuleError: If no active rule has this id; the engine is as it was.
+        """
+        self._rules.put_out_of_force(id)
 
     def adopt_placement(self, placement: Placement) -> None:
         """Go on with another placement of the attributes that no active rule is about.
@@ -532,7 +539,7 @@ class Engine:
     ) -> list[dict[str, Mask]]:
         """Return where conditions hold in each batch; rules whose condition needs too much are withdrawn.
 
-        They are deleted before the first of the tuples, so that an update can take their place in a replay.
+        That is before the first of the tuples, so that an event can take its place in a replay.
         """
         while True:
             try:
@@ -542,16 +549,17 @@ class Engine:
                 ]
             except ConditionLimitError as error:
                 if self._replays:
-                    remedy = "it did not when these tuples came; start the query again, with more memory"
-                    raise ConditionLimitError(error.broken, remedy) from None
-                if self.share is not None:
-                    raise error.before(self.position) from None
+                    raise error.in_replay() from None
                 self._withdraw(error.broken)
 
     def _withdraw(self, broken: dict[str, str]) -> None:
+        lane = None if self.share is None else self.share.lane
         for id, reason in broken.items():
-            withdrawal = Withdrawal(id, self.position, reason)
-            self.change_rules(withdrawal.update)
+            withdrawal = Withdrawal(id, self.position, reason, lane)
+            if lane is None:
+                self.change_rules(withdrawal.update)
+            else:
+                self.put_out_of_force(id)
             self._withdrawn.append(withdrawal)
 
     def _panes(self, batches: Sequence[pa.RecordBatch]) -> tuple[list[NDArray[np.int64]], PaneClock | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from ..config import OptionValues
 from ..engine.apply import AppliedRules, apply_active_rules
 from ..engine.audit import audit_batch, audit_schema, replace_cells
 from ..engine.check import check_same_schema
-from ..errors import RuleError, SparkbleachError
+from ..errors import RuleError, RuleWarning, SparkbleachError
 from ..rules.active import ActiveRules
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate
@@ -155,6 +156,8 @@ class DistributedEngine:
         """Take the tuples up to `end`, and see what the rules say of them."""
         positions = np.arange(self.position, end)
         part = batch.slice(self.position - first, end - self.position)
+        for withdrawal in self.sequencer.withdraw_rules([part]):
+            warnings.warn(str(withdrawal), RuleWarning, stacklevel=4)
         rules = self.sequencer.active_rules.copy()
         self.sequencer.position = end
         return Part(part, positions, rules, apply_active_rules(rules, part))

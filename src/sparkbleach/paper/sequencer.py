@@ -8,8 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..engine.apply import evaluate_conditions
+from ..engine.withdrawal import Withdrawal
 from ..errors import RuleError
 from ..rules.active import ActiveRules
+from ..rules.condition_evaluator import ConditionLimitError
+from ..rules.condition_process import DEFAULT_CONDITION_LIMITS, ConditionLimits
 from ..rules.rule import Rule
 from ..rules.update import RuleUpdate
 from .messages import Clock
@@ -68,6 +72,31 @@ class Sequencer:
             SchemaError: If a column that is read is gone or of another type; nothing is changed.
         """
         self.active_rules.adopt_schema(schema, self.position)
+
+    def withdraw_rules(
+        self, batches: Sequence[pa.RecordBatch], limits: ConditionLimits = DEFAULT_CONDITION_LIMITS
+    ) -> list[Withdrawal]:
+        """Delete the rules whose condition needs too much for the next tuples; return them.
+
+        Whoever evaluates these tuples next finds rules that hold the limits.
+        """
+        withdrawn: list[Withdrawal] = []
+        while broken := self._broken_conditions(batches, limits):
+            for id, reason in broken.items():
+                withdrawn.append(Withdrawal(id, self.position, reason))
+                self.change_rules(withdrawn[-1].update)
+        return withdrawn
+
+    def _broken_conditions(
+        self, batches: Sequence[pa.RecordBatch], limits: ConditionLimits
+    ) -> dict[str, str]:
+        """Return by rule what its condition does, if it needs more than the limits; the first ones found."""
+        try:
+            for batch in batches:
+                evaluate_conditions(self.active_rules, batch, limits=limits)
+        except ConditionLimitError as error:
+            return error.broken
+        return {}
 
     def tick(self) -> Clock:
         """Return the clock of the micro-batch that ends here; the next one begins."""

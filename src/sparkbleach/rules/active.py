@@ -55,6 +55,8 @@ class ActiveRules:
         self._next_serial = 0
         #: by id, in the order of the serial numbers; never changed, only replaced
         self._active: dict[str, ActiveRule] = {}
+        #: serial numbers of rules that apply to no tuple any more; never changed, only replaced
+        self._out_of_force: frozenset[int] = frozenset()
         self._bound: dict[frozenset[str] | None, RuleConditions] = {}
         self._add(list(rules))
 
@@ -94,7 +96,7 @@ class ActiveRules:
         """
         key = None if attributes is None else frozenset(attributes)
         if key not in self._bound:
-            self._bound[key] = RuleConditions(self.schema, self._on(key))
+            self._bound[key] = RuleConditions(self.schema, self._on(key), self._out_of_force)
         return self._bound[key]
 
     def copy(self) -> ActiveRules:
@@ -126,6 +128,11 @@ class ActiveRules:
         self._replace(live if active is shadow else active for active in self)
         self.version += 1
         return live
+
+    def put_out_of_force(self, id: str) -> None:
+        """Let a rule apply to no tuple from now on; its id and the version stay, until it is deleted."""
+        self._out_of_force |= {self._find(id, "put out of force").serial}
+        self._bound = {}
 
     def apply(self, update: RuleUpdate) -> ActiveRule:
         """Apply a rule update, whatever its position; return its rule; RuleError if it is refused."""
@@ -167,6 +174,7 @@ class ActiveRules:
             "version": self.version,
             "next_serial": self._next_serial,
             "rules": [[active.serial, active.rule.to_dict()] for active in self],
+            "out_of_force": sorted(self._out_of_force),
         }
 
     @classmethod
@@ -185,6 +193,9 @@ class ActiveRules:
             for active, (serial, _) in zip(loaded, saved["rules"], strict=True)
         )
         loaded.version, loaded._next_serial = saved["version"], saved["next_serial"]
+        loaded._out_of_force = frozenset(saved.get("out_of_force", ()))
+        if not loaded._out_of_force <= {*serials}:
+            raise ValueError("rules that are not there are out of force")
         return loaded
 
     def _on(self, attributes: Collection[str] | None) -> list[ActiveRule]:
@@ -210,14 +221,26 @@ class ActiveRules:
 
     def _replace(self, rules: Iterable[ActiveRule]) -> None:
         self._active = {active.id: active for active in rules}
+        self._out_of_force &= {active.serial for active in self}
         self._bound = {}  # copies of this rule set keep theirs
 
 
 class RuleConditions:
-    """The conditions of some rules, all evaluated by one query. Not for use by two threads at a time."""
+    """The conditions of some rules, all evaluated by one query. Not for use by two threads at a time.
 
-    def __init__(self, schema: pa.Schema, rules: Iterable[ActiveRule]) -> None:
-        found = {active.id: active.checked.condition for active in rules if active.checked.condition}
+    Those of rules that are out of force, by serial number, hold for no tuple.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, rules: Iterable[ActiveRule], out_of_force: Collection[int] = ()
+    ) -> None:
+        rules = list(rules)
+        self._never = [active.id for active in rules if active.serial in out_of_force]
+        found = {
+            active.id: active.checked.condition
+            for active in rules
+            if active.checked.condition and active.id not in self._never
+        }
         self._ids = list(found)
         read = {name for condition in found.values() for name in condition.columns}
         #: the columns that they read, in the order of the schema
@@ -228,9 +251,11 @@ class RuleConditions:
     def evaluate(
         self, batch: pa.RecordBatch, limits: ConditionLimits = DEFAULT_CONDITION_LIMITS
     ) -> dict[str, Mask]:
-        """Return where conditions hold, by id of the rules that have one.
+        """Return where conditions hold, by id of the rules that have one or are out of force.
 
         The batch has exactly `columns`, without dictionaries. ConditionLimitError if some need more than the
         limits.
         """
-        return dict(zip(self._ids, self._conditions.evaluate(batch, limits), strict=True))
+        never = np.zeros(batch.num_rows, np.bool_)
+        holds = dict(zip(self._ids, self._conditions.evaluate(batch, limits), strict=True))
+        return holds | dict.fromkeys(self._never, never)

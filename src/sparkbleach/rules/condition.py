@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from .condition_process import DEFAULT_CONDITION_LIMITS, BrokenLimitError, DuckDBError, ask
+from .condition_process import DEFAULT_CONDITION_LIMITS, BrokenLimitError, Budget, DuckDBError, ask
 from .condition_syntax import (
     ConditionError,
     Node,
@@ -128,7 +128,8 @@ def _refuse_unreadable(schema: pa.Schema) -> None:
 
 
 def _result_type(sql: str, schema: pa.Schema) -> str:
-    return str(ask("describe", sql, pa.RecordBatch.from_pylist([], schema), DEFAULT_CONDITION_LIMITS))
+    nothing = pa.RecordBatch.from_pylist([], schema)
+    return str(ask("describe", sql, nothing, Budget(DEFAULT_CONDITION_LIMITS, 0)))
 
 
 def _explain(text: str) -> tuple[str, int | None]:

@@ -156,14 +156,15 @@ def serve(requests: Connection, replies: Connection) -> None:
     evaluation.describe("a = 'x'", warm)
     evaluation.evaluate((("a = 'x'", ("a",)),), warm)
     beginning = _address_space()
-    replies.send(("ready", None))
+    replies.send(("ready", None, 0.0))
     while True:
         try:
             what, about, cells, cpu_seconds, memory_bytes = requests.recv()
         except EOFError:
             return
+        used = _cpu_seconds()
         _limit(resource.RLIMIT_AS, None if beginning is None else beginning + memory_bytes)
-        _limit(resource.RLIMIT_CPU, math.ceil(_cpu_seconds() + cpu_seconds))
+        _limit(resource.RLIMIT_CPU, math.ceil(used + cpu_seconds))
         try:
             reply = "done", getattr(evaluation, what)(about, pa.ipc.open_stream(cells).read_next_batch())
         except (MemoryError, duckdb.OutOfMemoryException):
@@ -174,7 +175,7 @@ def serve(requests: Connection, replies: Connection) -> None:
         finally:
             _limit(resource.RLIMIT_AS, None)
             _limit(resource.RLIMIT_CPU, None)
-        replies.send(reply)
+        replies.send((*reply, _cpu_seconds() - used))
 
 
 def _limit(kind: int, value: int | None) -> None:

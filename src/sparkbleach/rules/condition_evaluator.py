@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from ..errors import LimitError, SchemaError
 from .condition import Condition
-from .condition_process import DEFAULT_CONDITION_LIMITS, BrokenLimitError, ConditionLimits, DuckDBError, ask
+from .condition_process import (
+    DEFAULT_CONDITION_LIMITS,
+    BrokenLimitError,
+    Budget,
+    ConditionLimits,
+    DuckDBError,
+    ask,
+)
 
 #: by row: whether something holds
 Mask = NDArray[np.bool_]
@@ -31,13 +38,9 @@ class ConditionLimitError(LimitError):
         super().__init__(f"{found}; {remedy}")
         self.broken = dict(broken)
 
-    def before(self, position: int) -> ConditionLimitError:
-        """Return the error of a stream that cannot withdraw rules, with what to do about it."""
-        updates = [{"at": position, "op": "delete", "id": rule} for rule in self.broken]
-        remedy = (
-            "several lanes, and the paper's topology, cannot withdraw it by themselves: start the query "
-            f"again with rule_updates={updates} (`sparkbleach clean --rule-updates FILE`)"
-        )
+    def in_replay(self) -> ConditionLimitError:
+        """Return the error where tuples are evaluated again, and no rule is withdrawn."""
+        remedy = "it did not when these tuples came; start the query again, with more memory"
         return ConditionLimitError(self.broken, remedy)
 
 
@@ -113,11 +116,7 @@ class ConditionEvaluator:
                 self._constant[key] = bool(_evaluate([condition], nothing, limits)[0][0])
         if not self._queried:
             return {}
-        parts = [
-            _evaluate(self._queried, batch.slice(first, _TUPLES_MAX).select(self._read), limits)
-            for first in range(0, batch.num_rows, _TUPLES_MAX)
-        ]
-        masks = map(np.concatenate, zip(*parts, strict=True))
+        masks = _evaluate(self._queried, batch.select(self._read), limits)
         return {one.normal: mask for one, mask in zip(self._queried, masks, strict=True)}
 
 
@@ -127,32 +126,41 @@ def _evaluate(conditions: list[Condition], batch: pa.RecordBatch, limits: Condit
     If they need more than the limits, each is tried alone: one that needs more by itself, in a process that
     has done nothing else before, is to blame.
     """
-    predicates = tuple((one.sql, one.columns) for one in conditions)
     try:
-        flags, failed = ask("evaluate", predicates, batch, limits)
+        return _evaluate_parts(conditions, batch, limits)
     except (BrokenLimitError, DuckDBError) as error:
         _refuse_bad_text(batch, error)
         return _evaluate_alone(conditions, batch, limits)
-    if failed:
-        _refuse_bad_text(batch)
-    masks = np.frombuffer(flags, np.bool_).reshape(len(conditions), -1)
-    return list(masks)
+
+
+def _evaluate_parts(
+    conditions: list[Condition], batch: pa.RecordBatch, limits: ConditionLimits
+) -> list[Mask]:
+    """Evaluate conditions on a batch, part by part, within limits for all of it."""
+    predicates = tuple((one.sql, one.columns) for one in conditions)
+    budget = Budget(limits, batch.num_rows)
+    found = []
+    for first in range(0, max(1, batch.num_rows), _TUPLES_MAX):
+        part = batch.slice(first, _TUPLES_MAX)
+        flags, failed = ask("evaluate", predicates, part, budget)
+        if failed:
+            _refuse_bad_text(part)
+        found.append(np.frombuffer(flags, np.bool_).reshape(len(conditions), -1))
+    return list(np.concatenate(found, axis=1))
 
 
 def _evaluate_alone(
     conditions: list[Condition], batch: pa.RecordBatch, limits: ConditionLimits
 ) -> list[Mask]:
-    masks = []
+    masks: list[Mask] = []
     broken = {}
     for one in conditions:
         try:
-            flags, _ = ask("evaluate", ((one.sql, one.columns),), batch.select(one.columns), limits)
+            masks += _evaluate_parts([one], batch.select(one.columns), limits)
         except BrokenLimitError as error:
             broken[one.normal] = str(error)
         except DuckDBError as error:
             broken[one.normal] = f"makes DuckDB fail ({str(error).splitlines()[0]})"
-        else:
-            masks.append(np.frombuffer(flags, np.bool_))
     if broken:
         raise _BrokenConditions(broken)
     return masks

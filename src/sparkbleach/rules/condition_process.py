@@ -31,22 +31,25 @@ _ENVIRONMENT = {
 # memory, threads and locks may fail, too.
 _STANDSTILL_SECONDS = 60.0
 
+_REPLAY_FACTOR = 4
+
 
 @dataclass(frozen=True, slots=True)
 class ConditionLimits:
-    """How much conditions may use, all of a stream together, for up to 8,192 tuples.
+    """How much conditions may use, all of a stream together, for the tuples of a batch.
 
-    A rule whose condition needs more is withdrawn. A usual condition needs a thousandth of that.
+    If they need more, each is tried alone, and a rule whose condition then needs more is withdrawn. A usual
+    condition needs a thousandth of that.
 
     Attributes:
         cpu_seconds: So much time of a processor, which does not run while other programs have it.
         cpu_seconds_per_tuple: So much more for each tuple.
-        memory_bytes: So much memory.
+        memory_bytes: So much memory, for up to 8,192 tuples at a time.
         memory_bytes_per_byte: So much more for each byte of the columns that are read.
     """
 
     cpu_seconds: float = 5.0
-    cpu_seconds_per_tuple: float = 0.003
+    cpu_seconds_per_tuple: float = 0.0001
     memory_bytes: int = 512 << 20
     memory_bytes_per_byte: int = 16
 
@@ -56,25 +59,27 @@ class ConditionLimits:
             if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
                 raise ConfigError(f"limits of conditions, {name}: must be a number, 0 or more, not {value!r}")
 
-    def cpu_seconds_for(self, batch: pa.RecordBatch) -> float:
-        """Return how much time of a processor the tuples of a batch may take."""
-        return float(self.cpu_seconds + self.cpu_seconds_per_tuple * batch.num_rows)
-
     def memory_bytes_for(self, batch: pa.RecordBatch) -> int:
         """Return how much memory the tuples of a batch may take."""
         return int(self.memory_bytes + self.memory_bytes_per_byte * batch.nbytes)
 
-    def times(self, factor: int) -> ConditionLimits:
-        """Return limits that are wider by a factor."""
-        return ConditionLimits(
-            self.cpu_seconds * factor,
-            self.cpu_seconds_per_tuple * factor,
-            self.memory_bytes * factor,
-            self.memory_bytes_per_byte * factor,
-        )
+    def for_replay(self) -> ConditionLimits:
+        """Return wider limits, for tuples that are evaluated again: they must hold what held before."""
+        return ConditionLimits(*(_REPLAY_FACTOR * getattr(self, name) for name in self.__slots__))
 
 
 DEFAULT_CONDITION_LIMITS = ConditionLimits()
+
+
+class Budget:
+    """What conditions may use for the tuples of a batch, which they are asked about in parts."""
+
+    def __init__(self, limits: ConditionLimits, n_tuples: int) -> None:
+        self.limits = limits
+        self.n_tuples = n_tuples
+        #: how much time of a processor all parts may take
+        self.cpu_seconds = float(limits.cpu_seconds + limits.cpu_seconds_per_tuple * n_tuples)
+        self.cpu_seconds_left = self.cpu_seconds  #: how much of it is left
 
 
 class BrokenLimitError(Exception):
@@ -85,8 +90,10 @@ class DuckDBError(Exception):
     """DuckDB refuses a request; the text is DuckDB's."""
 
 
-def ask(what: str, about: object, batch: pa.RecordBatch, limits: ConditionLimits) -> Any:
+def ask(what: str, about: object, batch: pa.RecordBatch, budget: Budget) -> Any:
     """Have a method of `condition_child.py: Evaluation` called in the process, and return what it returns.
+
+    The time that it takes is taken from the budget.
 
     Raises:
         BrokenLimitError: If the process would need more than it may use, or does not survive.
@@ -98,7 +105,7 @@ def ask(what: str, about: object, batch: pa.RecordBatch, limits: ConditionLimits
         process = _Process()
     kind = "broken"
     try:
-        kind, value = process.ask(what, about, batch, limits)
+        kind, value = process.ask(what, about, batch, budget)
     finally:
         if kind == "broken":
             process.close()
@@ -142,30 +149,31 @@ class _Process:
                 f"check that {sys.executable} can import duckdb and pyarrow"
             ) from None
 
-    def ask(
-        self, what: str, about: object, batch: pa.RecordBatch, limits: ConditionLimits
-    ) -> tuple[str, Any]:
+    def ask(self, what: str, about: object, batch: pa.RecordBatch, budget: Budget) -> tuple[str, Any]:
         """Return `done` and what was asked for, `failed` and DuckDB's error, or `broken` and the limit."""
-        cpu_seconds, memory_bytes = limits.cpu_seconds_for(batch), limits.memory_bytes_for(batch)
+        memory_bytes = budget.limits.memory_bytes_for(batch)
+        too_slow = f"takes more than {budget.cpu_seconds:.0f} s of processor time{_on(budget.n_tuples)}"
+        on_batch = _on(batch.num_rows)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
         cells = sink.getvalue().to_pybytes()
         try:
-            self._requests.send((what, about, cells, cpu_seconds, memory_bytes))
+            self._requests.send((what, about, cells, budget.cpu_seconds_left, memory_bytes))
             if not self._wait():
-                return "broken", f"brings the process that evaluates it to a standstill{_on(batch)}"
-            kind, value = self._replies.recv()
+                return "broken", f"brings the process that evaluates it to a standstill{on_batch}"
+            kind, value, cpu_seconds = self._replies.recv()
         except (EOFError, OSError):
             ended_by = -self._process.wait()
             if ended_by == signal.SIGXCPU:
-                return "broken", f"takes more than {cpu_seconds:.0f} s of processor time{_on(batch)}"
-            return "broken", f"ends the process that evaluates it{_on(batch)}, by signal {ended_by}"
+                return "broken", too_slow
+            return "broken", f"ends the process that evaluates it{on_batch}, by signal {ended_by}"
+        budget.cpu_seconds_left -= cpu_seconds
         if kind == "memory":
-            return "broken", f"needs more than {memory_bytes >> 20:,} MB of memory{_on(batch)}"
+            return "broken", f"needs more than {memory_bytes >> 20:,} MB of memory{on_batch}"
         if kind == "fatal":
-            return "broken", f"makes DuckDB fail{_on(batch)} ({value.splitlines()[0]})"
-        return kind, value
+            return "broken", f"makes DuckDB fail{on_batch} ({value.splitlines()[0]})"
+        return (kind, value) if budget.cpu_seconds_left >= 0 else ("broken", too_slow)
 
     def _wait(self) -> bool:
         """Wait for a reply; return whether one comes, or the process ends, before it stands still."""
@@ -199,8 +207,7 @@ class _Process:
         self._process.returncode = 0  # or Python warns that it runs
 
 
-def _on(batch: pa.RecordBatch) -> str:
-    n = batch.num_rows
+def _on(n: int) -> str:
     return f" on {n:,} {'tuple' if n == 1 else 'tuples'}" if n else ""
 
 

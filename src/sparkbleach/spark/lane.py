@@ -210,12 +210,13 @@ def static_lane(plan: Plan) -> ArrowFunction:
 def _own_outcomes(outcomes: list[Outcome], lane: int, n_lanes: int) -> list[Outcome]:
     """Return the outcomes that a lane sends, with numbers that no other lane gives.
 
-    All lanes apply the same rule updates, so the first one sends those; each sends the changes it accepted.
+    All lanes apply the same rule updates, so the first one sends those. Each sends the rules that it has
+    withdrawn and the changes that it has accepted.
     """
     return [
         replace(one, index=one.index * n_lanes + lane)
         for one in outcomes
-        if lane == 0 or one.kind == "accepted"
+        if lane == 0 or one.kind in ("accepted", "withdrawn")
     ]
 
 

@@ -23,10 +23,8 @@ def write_report(engine: Engine, n_tuples: int, events: Events) -> str:
     report = {
         **engine.report(),
         "tuples": n_tuples,
-        "updates": [
-            *(str(outcome) for outcome in events.outcomes if outcome.kind not in ("accepted", "withdrawn")),
-            *events.withdrawn,
-        ],
+        "updates": events.update_lines(),
+        "withdrawn": events.withdrawn,
         "accepted": events.accepted,
         "n_accepted": events.n_accepted,
     }
@@ -49,6 +47,7 @@ def read_reports(observed: Mapping[str, str | None]) -> dict[str, Any] | None:
     if not reports:
         return None
     first: dict[str, Any] = reports[0]
+    first["updates"] += [line for report in reports for line in report.pop("withdrawn", ())]
     _add_accepted(first, reports)
     if len(reports) == 1:
         return first

@@ -50,7 +50,15 @@ class PlacementChange:
     placement: Placement
 
 
-Event = RuleUpdate | SchemaChange | PlacementChange
+@dataclass(frozen=True, slots=True)
+class OutOfForce:
+    """A lane, one of several, applies a rule to no tuple from a position on."""
+
+    at: int
+    rule: str
+
+
+Event = RuleUpdate | SchemaChange | PlacementChange | OutOfForce
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
@@ -60,6 +68,8 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             return {"at": at, "op": "schema", "schema": schema_to_text(schema)}
         case PlacementChange(at, placement):
             return {"at": at, "op": "lanes", "lanes": placement.to_lists()}
+        case OutOfForce(at, rule):
+            return {"at": at, "op": "out_of_force", "rule": rule}
     return event.to_dict()
 
 
@@ -69,6 +79,8 @@ def event_from_dict(data: dict[str, Any]) -> Event:
         return SchemaChange(data["at"], schema_from_text(data["schema"]))
     if data["op"] == "lanes":
         return PlacementChange(data["at"], Placement.from_lists(data["lanes"]))
+    if data["op"] == "out_of_force":
+        return OutOfForce(data["at"], data["rule"])
     return RuleUpdate.from_dict(data)
 
 
@@ -153,6 +165,8 @@ class Events:
                     self._target.change_rules(event)
                 case PlacementChange() if isinstance(self._target, Engine):
                     self._target.adopt_placement(event.placement)
+                case OutOfForce() if isinstance(self._target, Engine):
+                    self._target.put_out_of_force(event.rule)
         except RuleError as error:
             if self._replays:
                 raise
@@ -166,7 +180,8 @@ class Events:
         for one in withdrawn:
             logger.warning("%s", one)
             self.withdrawn.append(str(one))
-            self.applied.append(one.update)
+            is_deleted = one.lane is None
+            self.applied.append(one.update if is_deleted else OutOfForce(one.position, one.rule))
             self._add_outcome(
                 "withdrawn", update=one.update, reason=one.reason, text=str(one), position=one.position
             )
@@ -191,6 +206,10 @@ class Events:
                     text=str(one),
                 )
                 self.outcomes.append(outcome)
+
+    def update_lines(self) -> list[str]:
+        """Return in words how the stream began and what became of rule updates."""
+        return [str(outcome) for outcome in self.outcomes if outcome.kind not in ("accepted", "withdrawn")]
 
     def note_start(self) -> None:
         """Collect the outcome that says with which rules the stream begins or continues."""

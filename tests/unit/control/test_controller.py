@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -88,3 +89,26 @@ def test_a_withdrawn_rule_is_history(tmp_path: Path) -> None:
     assert change.reason == "its condition is slow"
     assert [one.rule.id for one in control.rules()] == ["b"]
     control.add("a: k -> v WHERE v <> ''")
+
+
+def test_a_rule_that_a_lane_has_withdrawn_waits_to_be_deleted(tmp_path: Path) -> None:
+    """It is shown as withdrawn, also when it is promoted; its id is free once it is deleted."""
+    shadow = Rule("a", "k", "v", mode="shadow")
+    control = controller(tmp_path, shadow, Rule("b", "k", "v"))
+    schema = schema_to_text(SCHEMA)
+
+    def outcome(kind: str, update: dict[str, Any], *rules: Rule) -> Outcome:
+        active = [rule.to_dict() for rule in rules]
+        return Outcome(0, kind, 7, 1, active, schema, SCHEMA.names, "id", update=update, reason="is slow")
+
+    b = Rule("b", "k", "v")
+    control.log.record(1, [outcome("withdrawn", {"at": 7, "op": "delete", "id": "a"}, shadow, b)])
+    assert [(one.rule.id, one.withdrawn) for one in control.rules()] == [("a", True), ("b", False)]
+    promoted = shadow.with_mode("live")
+    control.log.record(2, [outcome("applied", {"op": "promote", "id": "a"}, promoted, b)])
+    assert [one.withdrawn for one in control.rules()] == [True, False]
+    with pytest.raises(RuleError, match="'a'"):
+        control.add("a: k -> v")
+    control.log.record(3, [outcome("applied", {"op": "delete", "id": "a"}, b)])
+    control.log.record(4, [outcome("applied", {"op": "add", "rule": promoted.to_dict()}, b, promoted)])
+    assert [(one.rule.id, one.withdrawn) for one in control.rules()] == [("b", False), ("a", False)]

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sparkbleach import Engine, RuleWarning
+from sparkbleach.engine.placement import Placement, Share
 from sparkbleach.engine.withdrawal import Withdrawal
 from sparkbleach.rules.condition_evaluator import ConditionLimitError
 from sparkbleach.rules.condition_process import ConditionLimits
@@ -50,6 +51,28 @@ def test_the_stream_goes_on_without_the_rule(repair: str) -> None:
     assert [rule.id for rule in Engine.restore(engine.snapshot()).rules] == ["good", "alike"]
     engine.add_rule(POISON)
     assert [rule.id for rule in engine.rules] == ["good", "alike", "poison"]
+
+
+@pytest.mark.parametrize("repair", ["class", "vote"])
+def test_one_of_several_lanes_goes_on_without_the_rule(repair: str) -> None:
+    """From that batch on the rule applies to no tuple; ids and versions stay as the other lanes have them."""
+    rules = ["good: z -> b", "alike: a -> b"]
+    share = Share(Placement((("b",), ("z",))), 0)
+    engine = Engine(SCHEMA, [POISON, *rules], repair=repair, share=share, condition_limits=LIMITS)
+    other = Engine(SCHEMA, ["poison: a -> b WHERE n = 0", *rules], repair=repair, share=share)
+    assert clean(engine, "xxxxyx", 0) == clean(other, "xxxxyx", 0)
+    with pytest.warns(RuleWarning, match=r"rule 'poison' in lane 0, .* 6 on; .*; delete it, then"):
+        assert clean(engine, "xyxxxx", 9) == clean(other, "xyxxxx", 9)
+    assert engine.take_withdrawn() == [Withdrawal("poison", 6, REASON, lane=0)]
+    engine = Engine.restore(engine.snapshot())
+    assert clean(engine, "xxyxxx", 9) == clean(other, "xxyxxx", 9)
+    assert (engine.violations, engine.repairs) == (other.violations, other.repairs)
+    for one in (engine, other):
+        one.delete_rule("poison")
+        one.add_rule("poison: a -> b WHERE n = 9")
+    assert clean(engine, "yyyyyx", 9) == clean(other, "yyyyyx", 9)
+    assert engine.violations == other.violations
+    assert engine.violations["poison"] > 0
 
 
 def test_a_replay_withdraws_nothing() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sparkbleach import ConfigError, RuleError
-from sparkbleach.rules import condition_process
+from sparkbleach.rules import condition_evaluator, condition_process
 from sparkbleach.rules.check import check_rules
 from sparkbleach.rules.condition import Condition
 from sparkbleach.rules.condition_evaluator import ConditionEvaluator, ConditionLimitError
@@ -49,6 +49,14 @@ def test_a_condition_that_needs_too_much_is_stopped(sql: str, reason: str) -> No
         conditions.evaluate(BATCH, MUCH_TIME if reason.startswith(MEMORY) else LIMITS)
 
 
+def test_what_is_slow_for_each_tuple_is_stopped() -> None:
+    """A condition that takes some 0.1 s for a tuple is stopped within a batch."""
+    sql = "len(regexp_extract_all(repeat(z, 1000000), 'a')) > 0"
+    conditions = ConditionEvaluator(SCHEMA, [Condition.compile(sql, SCHEMA)])
+    with pytest.raises(ConditionLimitError, match=f"{TIME}|{MEMORY}"):
+        conditions.evaluate(pa.concat_batches([BATCH] * 300), LIMITS)
+
+
 def test_only_what_breaks_a_limit_is_blamed() -> None:
     """Rules whose conditions hold the limits are not named, and hold as before."""
     rules = {"long": TOO_MUCH, "usual": "z = 'a'", "same": f"({TOO_MUCH})", "constant": "1 = 1"}
@@ -58,6 +66,18 @@ def test_only_what_breaks_a_limit_is_blamed() -> None:
     assert list(caught.value.broken) == ["long", "same"]
     held = ConditionEvaluator(SCHEMA, [compiled[1], compiled[3]]).evaluate(BATCH, LIMITS)
     assert [list(mask) for mask in held] == [[True, False, False], [True] * 3]
+
+
+def test_limits_are_for_a_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that is evaluated in parts has no more time than one that is not."""
+    monkeypatch.setattr(condition_evaluator, "_TUPLES_MAX", 1)
+    slow = "levenshtein(repeat('a', 7000), repeat(z, 7000)) >= 0"
+    conditions = ConditionEvaluator(SCHEMA, [Condition.compile(slow, SCHEMA)])
+    many = pa.concat_batches([BATCH.slice(0, 1)] * 40)
+    limits = ConditionLimits(cpu_seconds=0.5, cpu_seconds_per_tuple=0.0025)
+    assert conditions.evaluate(BATCH.slice(0, 1), replace(limits, cpu_seconds=60))[0].all()
+    with pytest.raises(ConditionLimitError, match="takes more than 1 s of processor time on 40 tuples"):
+        conditions.evaluate(many, limits)
 
 
 def test_limits_are_for_each_batch() -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ...engine.apply import apply_active_rules
 from ...paper.messages import CLAIMS, PROPOSALS
 from ...paper.stages import AGGREGATOR, Stages, paused_garbage_collector
 from ...paper.tally import Tally
@@ -96,7 +95,7 @@ class AggregatorOperator(StatefulProcessor):
         repaired = []
         for part in cut_blob(self.plan, blob, unpack(blob.data or b"")):
             with_constants = part.rules.attributes_with_constants
-            applied = apply_active_rules(part.rules, part.batch, with_constants, self.plan.limits.conditions)
+            applied = part.apply_rules(self.plan.limits, with_constants)
             columns = tally.repair(part.rules, applied, decisions, part.positions)
             repaired += [replace(column, rows=part.rows[column.rows]) for column in columns]
         names = self.plan.schema.names

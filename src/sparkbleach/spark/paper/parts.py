@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,8 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...engine.apply import AppliedRules, apply_active_rules
 from ...engine.audit import take_rows
 from ...rules.active import ActiveRules
+from ...rules.condition_evaluator import ConditionLimitError
+from ..limits import Limits
 from ..plan import Plan
 from .rows import Row
 
@@ -25,6 +28,18 @@ class Part:
     batch: pa.RecordBatch  #: the tuples, by position
     rows: NDArray[np.int64]  #: their places in the blob
     positions: NDArray[np.int64]  #: their positions in the stream, ascending
+
+    def apply_rules(
+        self, limits: Limits, attributes: Collection[str] | None = None
+    ) -> dict[str, AppliedRules]:
+        """Find the groups of the tuples by RHS attribute, of those given or all.
+
+        The sequencer has evaluated the conditions before, and has withdrawn rules that need too much.
+        """
+        try:
+            return apply_active_rules(self.rules, self.batch, attributes, limits.conditions.for_replay())
+        except ConditionLimitError as error:
+            raise error.in_replay() from None
 
 
 def blob_note(first: int, segments: list[tuple[int, int, str]]) -> str:

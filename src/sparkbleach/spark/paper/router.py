@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...engine.apply import apply_active_rules
 from ...paper.stages import AGGREGATOR, INGRESS_ROUTER, Stages, paused_garbage_collector
-from ...rules.condition_evaluator import ConditionLimitError
 from ..blob import unpack
 from ..garbage import collect_garbage
 from ..ingress import ArrowFunction
@@ -45,11 +43,7 @@ def _cut(plan: Plan, stages: Stages, blobs: list[Row]) -> list[Row]:
     sent = [blob._replace(stage=AGGREGATOR) for blob in blobs]
     for blob in blobs:
         for part in cut_blob(plan, blob, unpack(blob.data or b"")):
-            try:
-                applied = apply_active_rules(part.rules, part.batch, limits=plan.limits.conditions)
-            except ConditionLimitError as error:
-                raise error.before(int(part.positions[0])) from None
-            envelopes = router.process(applied, part.positions)
+            envelopes = router.process(part.apply_rules(plan.limits), part.positions)
             sent += message_rows(stages, INGRESS_ROUTER, envelopes)
     return sent
 

@@ -90,10 +90,13 @@ class SequencerOperator(StatefulProcessor):
         known = rules_from_json(schema_from_text(head.initial["schema"]), head.initial["rules"])
         sequencer = Sequencer(known.copy(), head.position)
         events = resume(plan, head, sequencer, records)
-        positions = _positions(cells, plan.order_by, sequencer.position)
+        batches = [unpack(blob) for blob in cells]
+        positions = _positions(batches, plan.order_by, sequencer.position)
         last = sequencer.position + sum(part.size for part in positions)
         segments = []
         for end in events.cuts(last):
+            parts = _between(batches, positions, sequencer.position, end)
+            events.note_withdrawn(sequencer.withdraw_rules(parts, plan.limits.conditions))
             segments.append((sequencer.position, end, _saved(sequencer.active_rules)["rules"]))
             sequencer.position = end
         report = {
@@ -101,7 +104,8 @@ class SequencerOperator(StatefulProcessor):
             "version": sequencer.version,
             "rules": _saved(sequencer.active_rules)["rules"],
             "tuples": sequencer.position - head.position,
-            "updates": [str(outcome) for outcome in events.outcomes],
+            "updates": events.update_lines(),
+            "withdrawn": events.withdrawn,
         }
         head.initial, head.options = _saved(sequencer.active_rules), remembered_options(plan)
         head.position = sequencer.position
@@ -127,9 +131,22 @@ def _saved(rules: ActiveRules) -> dict[str, Any]:
     return {"schema": schema_to_text(rules.schema), "rules": json.dumps(rules.save())}
 
 
-def _positions(cells: Sequence[bytes], order_by: tuple[str, ...], first: int) -> list[NDArray[np.int64]]:
+def _between(
+    batches: Sequence[pa.RecordBatch], positions: Sequence[NDArray[np.int64]], first: int, end: int
+) -> list[pa.RecordBatch]:
+    """Return the tuples of blobs whose positions are from the first one to before the end."""
+    inside = [(first <= own) & (own < end) for own in positions]
+    return [
+        batch if own.all() else batch.filter(pa.array(own))
+        for batch, own in zip(batches, inside, strict=True)
+        if own.any()
+    ]
+
+
+def _positions(
+    batches: Sequence[pa.RecordBatch], order_by: tuple[str, ...], first: int
+) -> list[NDArray[np.int64]]:
     """Return the positions of the tuples in blobs: in their order, or in that of columns."""
-    batches = [unpack(blob) for blob in cells]
     ends = np.cumsum([batch.num_rows for batch in batches], dtype=np.int64)
     if not batches:
         return []
