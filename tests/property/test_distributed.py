@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbleach import ConfigError, Engine, PaperTopology, Rule, RuleError, SchemaError, Window
+from sparkbleach import ConfigError, Engine, PaperTopology, Rule, RuleError, RuleWarning, SchemaError, Window
 from sparkbleach.evaluate.dirt import paper_errors
 from sparkbleach.evaluate.sales import SCHEMA, SalesStream
 from sparkbleach.evaluate.spoil import spoil
@@ -368,6 +368,26 @@ def test_equals_the_engine_on_a_stream_like_the_papers(coordination: str) -> Non
         assert distributed.process(batch) == engine.process(batch)
     assert distributed.violations == engine.violations
     check_workers(distributed)
+
+
+def test_a_rule_whose_condition_needs_too_much_is_withdrawn() -> None:
+    """It is deleted before the tuples for which it needs too much, as in an engine whose rule is deleted."""
+    case = by_hand("bleach", None, fill=False)
+    rules = [rule for rule, _ in case.rules]
+    poison = replace(rules[0], when="length(repeat('x', CASE v WHEN 'x' THEN 2000000000 ELSE 1 END)) > 0")
+    distributed = DistributedEngine(case.schema, [poison, *rules[1:]], topology=PaperTopology(2, 2))
+    engine = Engine(case.schema, rules, repair="class", accept_after=None)
+    for value in "yx":
+        rows = tuples_by_hand(*[(1, 1, 1, value)] * 3, (1, 1, 1, "z"))
+        batch = pa.RecordBatch.from_pylist(rows, case.schema)
+        if value == "x":
+            engine.delete_rule(poison.id)
+            with pytest.warns(RuleWarning, match=f"withdrawn: rule {poison.id!r}, from position 4 on"):
+                found = distributed.process(batch)
+        else:
+            found = distributed.process(batch)
+        assert found == engine.process(batch)
+    assert (distributed.rules, distributed.version) == (tuple(rules[1:]), 2)
 
 
 def test_what_is_refused_changes_nothing() -> None:

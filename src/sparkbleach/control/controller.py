@@ -111,8 +111,8 @@ class RuleController:
         active = self._active_rules()
         if active is None:
             warnings.warn(
-                f"{self.log.target}: no stream has begun with this log, so columns and ids were not checked; "
-                "look at the history once it runs",
+                f"{self.log.target}: no stream has begun with this log, so columns and ids were not checked, "
+                "and no condition was tried; look at the history once it runs",
                 RuleWarning,
                 stacklevel=3,
             )
