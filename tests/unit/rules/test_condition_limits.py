@@ -14,7 +14,7 @@ from sparkbleach.rules import condition_evaluator, condition_process
 from sparkbleach.rules.check import check_rules
 from sparkbleach.rules.condition import Condition
 from sparkbleach.rules.condition_evaluator import ConditionEvaluator, ConditionLimitError
-from sparkbleach.rules.condition_process import ConditionLimits
+from sparkbleach.rules.condition_process import Budget, ConditionLimits
 from sparkbleach.rules.condition_syntax import ConditionError
 from sparkbleach.rules.rule import Rule
 from sparkbleach.rules.trial import try_conditions
@@ -78,6 +78,11 @@ def test_limits_are_for_a_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert conditions.evaluate(BATCH.slice(0, 1), replace(limits, cpu_seconds=60))[0].all()
     with pytest.raises(ConditionLimitError, match="takes more than 1 s of processor time on 40 tuples"):
         conditions.evaluate(many, limits)
+
+
+def test_a_large_blob_has_some_seconds() -> None:
+    """By default conditions may take 10 s of a processor for a blob of 50,000 rows, and 5 s for few rows."""
+    assert [Budget(ConditionLimits(), n).cpu_seconds for n in (0, 50_000)] == [5, 10]
 
 
 def test_limits_are_for_each_batch() -> None:
