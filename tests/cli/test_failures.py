@@ -69,7 +69,7 @@ def test_a_damaged_checkpoint(run: Run, rules: Path, tmp_path: Path) -> None:
     checkpoint.rename(copy)
     for name, damage in DAMAGES.items():
         shutil.copytree(copy, checkpoint)
-        for path in checkpoint.glob(name):
+        for path in [path for path in checkpoint.glob(name) if path.suffix != ".crc"]:
             damage(path)
         result = run(*arguments)
         assert result.exit_code == 1

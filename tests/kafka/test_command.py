@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from sparkbleach.cli.checkpoint import Checkpoint
 from sparkbleach.kafka import Broker
 from sparkbleach.kafka.client import number_of_partitions, read, size
 from tests.support.commands import Run
@@ -102,7 +104,9 @@ def test_what_is_wrong_is_reported(run: Run, broker: Broker, tmp_path: Path, rul
     assert number_of_partitions(output) == 0
 
 
-def test_a_topic_is_cleaned_and_explained(run: Run, broker: Broker, tmp_path: Path, rules: Path) -> None:
+def test_a_topic_is_cleaned_and_explained(
+    run: Run, broker: Broker, tmp_path: Path, rules: Path, spark: SparkSession
+) -> None:
     """The command cleans what is there, once; a new checkpoint does not write it a second time."""
     dirty = new_topic(broker, "command")
     cities = [b"Rome", b"Rome", b"Rom"]
@@ -115,6 +119,11 @@ def test_a_topic_is_cleaned_and_explained(run: Run, broker: Broker, tmp_path: Pa
         result = run(*command, tmp_path / "checkpoint")
         assert result.exit_code == 0, result.output
     assert "nothing new to clean" in result.stdout
+    with (
+        pytest.raises(ValueError, match="a fault"),
+        Checkpoint(spark, str(tmp_path / "checkpoint")).examined(),
+    ):
+        raise ValueError("a fault")  # the checkpoint is not to blame
     assert rows(output) == [{"id": n, "zipcode": "1", "city": "Rome", "more": 1} for n in range(3)]
     explained = run("explain", "2", "--audit", output.beside("audit"))
     assert "city: 'Rom' -> 'Rome'" in explained.stdout

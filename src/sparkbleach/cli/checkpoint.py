@@ -105,7 +105,8 @@ class Checkpoint:
         """
         for place in _LOGS:
             for file in self._file_system.match(f"{self.directory}/{place}"):
-                if not file.is_directory and not self._is_log(file.path):
+                is_hidden = file.path.rpartition("/")[2].startswith(".")  # as a crash may leave it
+                if not (file.is_directory or is_hidden or self._is_log(file.path)):
                     return str(file)
         for file in self._file_system.match(f"{self.directory}/{_STATE_SCHEMAS}"):
             if not self._is_state_schema(file.path):
@@ -115,7 +116,8 @@ class Checkpoint:
     def _is_log(self, path: str) -> bool:
         """Return whether a file has a version in its first line and JSON in others, as Spark's logs do."""
         try:
-            lines = self._file_system.read(path).decode().splitlines()
+            # Before the first offsets of a topic there is a zero, for old releases of Spark.
+            lines = self._file_system.read(path).removeprefix(b"\0").decode().splitlines()
             for line in lines:
                 if not _NOT_JSON.fullmatch(line):
                     json.loads(line)

@@ -25,6 +25,17 @@ _OUTCOMES = "_outcomes"  # Spark's file source reads nothing below a name that b
 _NUMBER = re.compile(r"([0-9]{8})\.json")
 #: how long a control record may be; a tableau of a million rows is shorter
 RECORD_BYTES_MAX = 64 << 20
+#: why a file is no record for good; another error may pass
+_NO_RECORD = {
+    errno.EACCES,
+    errno.EFBIG,
+    errno.EINVAL,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENOENT,
+    errno.ENXIO,
+    errno.EPERM,
+}
 
 
 class RuleLog(Protocol):
@@ -134,11 +145,20 @@ class DirectoryLog:
         return [ControlRecord.read(number, self.text_of(number)) for number in self._numbers()]
 
     def text_of(self, number: str) -> str | None:
-        """Return the text of a control record; None if its file is not a plain one that may be read."""
+        """Return the text of a control record; None if its file is not a plain one that may be read.
+
+        Raises:
+            SparkbleachError: If it cannot be read for another reason, which may pass.
+        """
+        path = self.directory / f"{number}.json"
         try:
-            return _read_plain(self.directory / f"{number}.json", RECORD_BYTES_MAX)
-        except OSError:
-            return None
+            return _read_plain(path, RECORD_BYTES_MAX)
+        except OSError as error:
+            if error.errno in _NO_RECORD:
+                return None
+            raise SparkbleachError(
+                f"rules target: {path} cannot be read ({error.strerror}); try again when it can"
+            ) from error
 
     def outcomes(self) -> list[Outcome]:
         """Return all outcomes in the order in which they came about.
@@ -201,13 +221,16 @@ def _read_plain(path: Path, n_bytes_max: int | None = None) -> str:
     A symbolic link might lead anywhere.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, encoding="utf-8", errors="replace") as file:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is no plain file")
         if n_bytes_max is not None and found.st_size > n_bytes_max:
             raise OSError(errno.EFBIG, "it is too long")
-        return file.read()
+        with open(descriptor, encoding="utf-8", errors="replace", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def _write_hidden(directory: Path, text: str) -> Path:

@@ -377,7 +377,10 @@ class HingedAttribute(Attribute):
 
 
 def _chunk(column: Column, first: int, last: int) -> tuple[int, int]:
-    """Return how many of these tuples to clean at once, one at least, and the bytes of their values."""
+    """Return how many of these tuples to clean at once, one at least, and the bytes of their values.
+
+    There are none of values that are codes only: even the empty value has a slot for its bytes.
+    """
     if not column.offsets.size:
         return last - first, 0
     if column.value_index.size:
@@ -386,7 +389,7 @@ def _chunk(column: Column, first: int, last: int) -> tuple[int, int]:
     else:
         ends = column.offsets[first + 1 : last + 1] - column.offsets[first]
     n_tuples = max(1, int(np.searchsorted(ends, _CHUNK_BYTES, "right")))
-    return n_tuples, int(ends[n_tuples - 1])
+    return n_tuples, max(1, int(ends[n_tuples - 1]))
 
 
 def _bytes(records: NDArray[Any]) -> NDArray[np.uint8]:

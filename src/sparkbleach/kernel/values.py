@@ -93,7 +93,7 @@ def new_values() -> Values:
 
 
 def reserve_values(values: Values, n_values: int, n_bytes: int) -> None:
-    """Make room for `n_values` more values with `n_bytes` bytes between them."""
+    """Make room for `n_values` more values with `n_bytes` bytes between them, 0 if they are codes only."""
     slots = pool_used(values.pool) + n_values
     grow(values.records, slots)
     grow(values.scratch_count, slots)

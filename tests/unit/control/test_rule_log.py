@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 from pathlib import Path
@@ -38,10 +39,13 @@ def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     secret.write_text('{"op": "delete", "id": "hunter2"}')
     (log.directory / "00000001.json").symlink_to(secret)
     os.mkfifo(log.directory / "00000002.json")
+    (log.directory / "00000003.json").mkdir()
+    before = len(os.listdir("/proc/self/fd"))
     records = log.published()
+    assert len(os.listdir("/proc/self/fd")) == before
     assert [(one.update, "no text that may be read" in str(one.problem)) for one in records] == [
         (None, True)
-    ] * 2
+    ] * 3
     assert "hunter2" not in str(records)
 
     elsewhere = tmp_path / "elsewhere"
@@ -58,6 +62,21 @@ def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     log.record(1, [OUTCOME])
     assert log.outcomes() == [OUTCOME, OUTCOME]
     assert "hunter2" in secret.read_text()
+
+
+def test_a_passing_error_refuses_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that cannot be read now is read later; it is not refused for good."""
+    log = DirectoryLog(tmp_path / "log")
+    log.publish(RuleUpdate(delete="r"), "me")
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", fail)
+        with pytest.raises(SparkbleachError, match=r"00000001.json cannot be read \(Input/output error\)"):
+            log.text_of("00000001")
+    assert [record.update for record in log.published()] == [RuleUpdate(delete="r")]
 
 
 @pytest.mark.parametrize("text", ["root:hunter2:0:0", '["hunter2"]', '{"password": "hunter2"}', None])

@@ -204,6 +204,17 @@ class TestRestore:
         assert restored.schema.equals(SCHEMA, check_metadata=True)
         assert [rule.id for rule in restored.rules] == ["bv", "ax", "again"]
 
+    @pytest.mark.parametrize("repair", ["bayes", "class", "vote"])
+    @pytest.mark.parametrize("rules", [["a -> v"], ["a -> v", "b -> v"]], ids=["one rule", "two rules"])
+    def test_nothing_but_empty_texts(self, repair: str, rules: list[str]) -> None:
+        """The empty value has room for its bytes, too, each time that it comes again."""
+        schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("v", pa.string())])
+        engine = Engine(schema, rules, repair=repair, window=Window.tuples(2, slide=1), remember=2)
+        for texts in (["", ""], ["", None, None, ""], [None] * 4, ["", ""]):
+            n = len(texts)
+            engine.process(pa.RecordBatch.from_pydict({"a": [1] * n, "b": [2] * n, "v": texts}, schema))
+            engine = Engine.restore(engine.snapshot())
+
     def test_without_rules_or_tuples(self) -> None:
         """An engine that has seen nothing, or has no rules, has a snapshot, too."""
         for rules in ([], RULES):

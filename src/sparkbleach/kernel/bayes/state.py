@@ -273,9 +273,9 @@ class BayesState:
         store = self.store
         n_bytes = 0
         if column.value_index.size:
-            n_bytes = int(column.offsets[-1])
+            n_bytes = max(1, int(column.offsets[-1]))  # even the empty value has a slot for its bytes
         elif column.offsets.size:
-            n_bytes = int(column.offsets[last] - column.offsets[first])
+            n_bytes = max(1, int(column.offsets[last] - column.offsets[first]))
         reserve_new_values(store, last - first, n_bytes)
         n_new = number_values(store, column, a, batch.is_text[a], first, last, ids, new)
         if n_new and column.codes.size:
