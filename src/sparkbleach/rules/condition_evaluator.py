@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from .condition_process import (
     BrokenLimitError,
     Budget,
     ConditionLimits,
+    ConditionProcess,
     DuckDBError,
     ask,
 )
@@ -134,7 +136,10 @@ def _evaluate(conditions: list[Condition], batch: pa.RecordBatch, limits: Condit
 
 
 def _evaluate_parts(
-    conditions: list[Condition], batch: pa.RecordBatch, limits: ConditionLimits
+    conditions: list[Condition],
+    batch: pa.RecordBatch,
+    limits: ConditionLimits,
+    process: ConditionProcess | None = None,
 ) -> list[Mask]:
     """Evaluate conditions on a batch, part by part, within limits for all of it."""
     predicates = tuple((one.sql, one.columns) for one in conditions)
@@ -142,7 +147,7 @@ def _evaluate_parts(
     found = []
     for first in range(0, max(1, batch.num_rows), _TUPLES_MAX):
         part = batch.slice(first, _TUPLES_MAX)
-        flags, failed = ask("evaluate", predicates, part, budget)
+        flags, failed = ask("evaluate", predicates, part, budget, process)
         if failed:
             _refuse_bad_text(part)
         found.append(np.frombuffer(flags, np.bool_).reshape(len(conditions), -1))
@@ -156,7 +161,8 @@ def _evaluate_alone(
     broken = {}
     for one in conditions:
         try:
-            masks += _evaluate_parts([one], batch.select(one.columns), limits)
+            with closing(ConditionProcess()) as process:
+                masks += _evaluate_parts([one], batch.select(one.columns), limits, process)
         except BrokenLimitError as error:
             broken[one.normal] = str(error)
         except DuckDBError as error:

@@ -32,6 +32,8 @@ _ENVIRONMENT = {
 _STANDSTILL_SECONDS = 60.0
 
 _REPLAY_FACTOR = 4
+#: more than any machine has; limits of the system take no number that is much larger
+_LIMIT_MAX = 1 << 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,19 @@ class ConditionLimits:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
-                raise ConfigError(f"limits of conditions, {name}: must be a number, 0 or more, not {value!r}")
+            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= _LIMIT_MAX:
+                raise ConfigError(
+                    f"limits of conditions, {name}: must be a number from 0 to 2**50, not {value!r}"
+                )
 
     def memory_bytes_for(self, batch: pa.RecordBatch) -> int:
         """Return how much memory the tuples of a batch may take."""
-        return int(self.memory_bytes + self.memory_bytes_per_byte * batch.nbytes)
+        return int(min(_LIMIT_MAX, self.memory_bytes + self.memory_bytes_per_byte * batch.nbytes))
 
     def for_replay(self) -> ConditionLimits:
         """Return wider limits, for tuples that are evaluated again: they must hold what held before."""
-        return ConditionLimits(*(_REPLAY_FACTOR * getattr(self, name) for name in self.__slots__))
+        wider = (min(_LIMIT_MAX, _REPLAY_FACTOR * getattr(self, name)) for name in self.__slots__)
+        return ConditionLimits(*wider)
 
 
 DEFAULT_CONDITION_LIMITS = ConditionLimits()
@@ -78,7 +83,8 @@ class Budget:
         self.limits = limits
         self.n_tuples = n_tuples
         #: how much time of a processor all parts may take
-        self.cpu_seconds = float(limits.cpu_seconds + limits.cpu_seconds_per_tuple * n_tuples)
+        cpu_seconds = limits.cpu_seconds + limits.cpu_seconds_per_tuple * n_tuples
+        self.cpu_seconds = float(min(_LIMIT_MAX, cpu_seconds))
         self.cpu_seconds_left = self.cpu_seconds  #: how much of it is left
 
 
@@ -90,19 +96,34 @@ class DuckDBError(Exception):
     """DuckDB refuses a request; the text is DuckDB's."""
 
 
-def ask(what: str, about: object, batch: pa.RecordBatch, budget: Budget) -> Any:
-    """Have a method of `condition_child.py: Evaluation` called in the process, and return what it returns.
+def ask(
+    what: str, about: object, batch: pa.RecordBatch, budget: Budget, process: ConditionProcess | None = None
+) -> Any:
+    """Have a method of `condition_child.py: Evaluation` called in a process, and return what it returns.
 
-    The time that it takes is taken from the budget.
+    The time that it takes is taken from the budget. If no process is given, it is one that may have done
+    other things before.
 
     Raises:
         BrokenLimitError: If the process would need more than it may use, or does not survive.
         DuckDBError: If DuckDB refuses.
     """
+    if process is not None:
+        kind, value = process.ask(what, about, batch, budget)
+    else:
+        kind, value = _ask_any(what, about, batch, budget)
+    if kind == "failed":
+        raise DuckDBError(value)
+    if kind == "broken":
+        raise BrokenLimitError(value)
+    return value
+
+
+def _ask_any(what: str, about: object, batch: pa.RecordBatch, budget: Budget) -> tuple[str, Any]:
     try:
         process = _idle.pop()
     except IndexError:
-        process = _Process()
+        process = ConditionProcess()
     kind = "broken"
     try:
         kind, value = process.ask(what, about, batch, budget)
@@ -111,14 +132,10 @@ def ask(what: str, about: object, batch: pa.RecordBatch, budget: Budget) -> Any:
             process.close()
         else:
             _idle.append(process)
-    if kind == "failed":
-        raise DuckDBError(value)
-    if kind == "broken":
-        raise BrokenLimitError(value)
-    return value
+    return kind, value
 
 
-class _Process:
+class ConditionProcess:
     """A running process."""
 
     def __init__(self) -> None:
@@ -212,7 +229,7 @@ def _on(n: int) -> str:
 
 
 #: processes that wait for requests: one, or as many as threads have asked at the same time
-_idle: list[_Process] = []
+_idle: list[ConditionProcess] = []
 
 
 def _end() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from dataclasses import replace
@@ -68,6 +69,16 @@ def test_only_what_breaks_a_limit_is_blamed() -> None:
     assert [list(mask) for mask in held] == [[True, False, False], [True] * 3]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_no_condition_pays_for_the_memory_of_another(*, turned: bool) -> None:
+    """Conditions that hold the limits alone, but not in one process after the other, hold them."""
+    schema = pa.schema([("z", pa.string())])
+    batch = pa.RecordBatch.from_pydict({"z": ["x" * 10] * 2_000}, schema)
+    texts = ["length(repeat(z, 15000)) > 0", "len(range(1000 * length(z))) > 0"]
+    compiled = [Condition.compile(sql, schema) for sql in (reversed(texts) if turned else texts)]
+    assert all(mask.all() for mask in ConditionEvaluator(schema, compiled).evaluate(batch))
+
+
 def test_limits_are_for_a_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that is evaluated in parts has no more time than one that is not."""
     monkeypatch.setattr(condition_evaluator, "_TUPLES_MAX", 1)
@@ -113,7 +124,8 @@ def test_a_process_that_is_killed_is_replaced() -> None:
     """If somebody kills the process that evaluates conditions, they are evaluated by another one."""
     conditions = ConditionEvaluator(SCHEMA, [Condition.compile("z = 'a'", SCHEMA)])
     for _ in range(2):
-        assert list(conditions.evaluate(BATCH)[0]) == [True, False, False]
+        for _ in range(2):  # by one that is not kept, then by another one
+            assert list(conditions.evaluate(BATCH)[0]) == [True, False, False]
         condition_process._idle[-1]._process.kill()
         condition_process._idle[-1]._process.wait()
     assert list(conditions.evaluate(BATCH)[0]) == [True, False, False]
@@ -152,11 +164,17 @@ def test_an_interpreter_that_lacks_duckdb_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_limits_are_checked() -> None:
-    """A limit is a number, and not below 0."""
+    """A limit is a number, not below 0, and none that the system cannot take."""
     with pytest.raises(ConfigError, match=r"limits of conditions, cpu_seconds: must be a number.*'1'"):
         ConditionLimits(cpu_seconds="1")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="memory_bytes"):
         ConditionLimits(memory_bytes=-1)
+    for endless in (math.inf, 1e20):
+        with pytest.raises(ConfigError, match="must be a number from 0 to"):
+            ConditionLimits(cpu_seconds=endless)
+    widest = ConditionLimits(2**50, 2**50, 2**50, 2**50).for_replay()
+    (held,) = ConditionEvaluator(SCHEMA, [Condition.compile("z = 'a'", SCHEMA)]).evaluate(BATCH, widest)
+    assert list(held) == [True, False, False]
 
 
 @pytest.mark.parametrize(
