@@ -47,7 +47,9 @@ def read_reports(observed: Mapping[str, str | None]) -> dict[str, Any] | None:
     if not reports:
         return None
     first: dict[str, Any] = reports[0]
-    first["updates"] += [line for report in reports for line in report.pop("withdrawn", ())]
+    withdrawn = [line for report in reports for line in report.pop("withdrawn", ())]
+    if withdrawn:
+        first["updates"] = [*first["updates"], *withdrawn]
     _add_accepted(first, reports)
     if len(reports) == 1:
         return first
