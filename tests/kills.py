@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.crash_run import CrashRun
-from tests.support.processes import kill_tree, process_tree
+from tests.support.processes import kill_tree, let_jvms_start_quickly, process_tree
 
 #: the options of `clean` by the name of a topology
 TOPOLOGIES: dict[str, dict[str, Any]] = {
@@ -172,6 +172,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=0, help="of the first campaign")
     options.add_argument("--processes", type=int, default=2)
     given = options.parse_args()
+    let_jvms_start_quickly()
     done: list[Result] = []
     running: set[Future[Result]] = set()
     next_seed = given.seed

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.processes import unmeasured_processes
+from tests.support.processes import let_jvms_start_quickly, unmeasured_processes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from sparkbleach.kafka import Broker
     from tests.support.commands import Run
 
-# The JVMs of tests live for seconds: what they spend on optimising code they never get back.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+let_jvms_start_quickly()
 
 
 @pytest.fixture(scope="session")
