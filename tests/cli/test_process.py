@@ -55,6 +55,34 @@ def test_java(tmp_path: Path, rules: Path, script: str | None, message: str) -> 
     assert "install Java 17 or newer" in line
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_while_spark_starts(tmp_path: Path, rules: Path, number: signal.Signals, code: int) -> None:
+    """It ends the command with a line that says so, and leaves no JVM."""
+    (tmp_path / "a.csv").write_text("id,zip,city\n1,1,a\n")
+    process = subprocess.Popen(  # noqa: S603
+        [
+            *COMMAND, "clean", "--rules", str(rules), "--input", str(tmp_path / "a.csv"), "--id", "id",
+            "--output", str(tmp_path / "out"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    while "starting Spark" not in process.stderr.readline():
+        assert process.poll() is None
+    deadline = time.monotonic() + 300
+    while not children(process.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(number)
+    # A JVM that lived on would keep these open.
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out) == (code, ""), err
+    assert err.splitlines()[-1] == f"interrupted by {number.name}"
+    assert not (tmp_path / "out").exists()
+
+
 def test_follow_until_ctrl_c(tmp_path: Path, rules: Path) -> None:
     """With --follow later files are cleaned, Ctrl-C ends it with exit code 0, and Spark makes no noise."""
     source, out = tmp_path / "in", tmp_path / "out"

@@ -11,8 +11,9 @@ from ..kafka.topic import is_topic
 from ..rules.file import load_options, load_rules
 from . import options
 from .clean_options import Control, Output, Spread, Stream
-from .failure import exit_code, reported_errors
+from .failure import reported_errors
 from .groups import grouped
+from .signals import exit_code
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

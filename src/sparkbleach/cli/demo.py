@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options
-from .failure import exit_code, reported_errors
+from .failure import reported_errors
+from .signals import exit_code
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 
 from .. import errors
 from ..errors import RuleWarning, SessionWarning, SparkbleachError
+from .signals import exit_at_sigterm, exit_code, say_interrupted
 
 #: wrong usage, configuration or rules
 USAGE = 2
@@ -51,7 +51,7 @@ def reported_errors(*, debug: bool) -> Iterator[None]:
 
     With `debug` the traceback is shown. The secrets that `hide` was given are hidden.
     """
-    with warnings.catch_warnings(), _exit_at_sigterm():
+    with warnings.catch_warnings(), exit_at_sigterm():
         if not debug:
             warnings.simplefilter("ignore")
             for category in (RuleWarning, SessionWarning):
@@ -62,6 +62,7 @@ def reported_errors(*, debug: bool) -> Iterator[None]:
         except (typer.Exit, typer.Abort):
             raise
         except KeyboardInterrupt:
+            say_interrupted(signal.SIGINT)
             raise typer.Exit(exit_code(signal.SIGINT)) from None
         except Exception as error:
             message, code = explained(error)
@@ -79,28 +80,6 @@ def _hidden(text: str) -> str:
     for secret in sorted(_secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return _USER.sub("***@", text)
-
-
-def exit_code(number: signal.Signals) -> int:
-    """Return the exit code for an end by a signal, as shells have it."""
-    return 128 + number
-
-
-@contextmanager
-def _exit_at_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the command as Ctrl-C does, so that Spark is stopped and its log deleted."""
-
-    def leave(number: int, _: object) -> NoReturn:
-        raise SystemExit(exit_code(signal.Signals(number)))
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def explained(error: Exception) -> tuple[str, int]:

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from rich.text import Text
 from ..spark.report import new_progress
 from ..spark.report import report as report_of
 from .quality import table_lines
+from .signals import handled
 from .text import count
 
 if TYPE_CHECKING:
@@ -246,7 +246,8 @@ def follow_query(query: StreamingQuery, progress: Progress, *, waiting: bool) ->
     """
     stop = _Stop()
     try:
-        with _signals_set(stop):
+        # An exception would break a call to the JVM.
+        with handled(stop.ask, signal.SIGINT, signal.SIGTERM):
             if sys.stderr.isatty():
                 _show_live(query, progress, stop, waiting=waiting)
             else:
@@ -308,22 +309,6 @@ def _until_end(query: StreamingQuery, stop: threading.Event) -> Iterator[None]:
         yield
         if ended:
             return
-
-
-@contextmanager
-def _signals_set(stop: _Stop) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM set an event: an exception would break a call to the JVM."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, lambda number, _: stop.ask(number))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _rate(n: int, seconds: float) -> str:

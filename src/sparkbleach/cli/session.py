@@ -21,6 +21,7 @@ from ..errors import SparkbleachError
 from ..spark.compat import JVM_GONE, launch_jvm, silence_accumulators
 from ..spark.settings import PATIENCE_S, SPARK_SETTINGS
 from .failure import is_known
+from .signals import put_off
 
 _JAVA_MIN = 17
 _REMEDY = (
@@ -119,7 +120,8 @@ def _start(master: str, stderr: int | None, more: Mapping[str, str]) -> SparkSes
             "spark.network.timeout": f"{PATIENCE_S}s",
         }
     conf = SparkConf(loadDefaults=False).setAll([(key, str(value)) for key, value in settings.items()])
-    launch_jvm(conf, stderr)
+    with put_off():  # a JVM that is cut off while it starts would wait for ever
+        launch_jvm(conf, stderr)
     session = SparkSession.builder.config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     silence_accumulators(session.sparkContext)

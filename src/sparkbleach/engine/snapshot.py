@@ -11,7 +11,7 @@ import json
 import math
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from tokenize import TokenError
@@ -115,10 +115,7 @@ def from_parts(header: bytes, arrays: Sequence[NDArray[Any]]) -> Snapshot:
             position=check_whole("position", read["position"]),
             clock=_clock(read["clock"], options),
             repairs=_repairs(read["repairs"], rules),
-            attributes=[
-                SavedAttribute(one["name"], one["applied"], list(islice(rest, one["arrays"])))
-                for one in read["attributes"]
-            ],
+            attributes=[_attribute(one, rest) for one in read["attributes"]],
             share=_share(read["share"], options, rules),
         )
     except SnapshotError:
@@ -177,6 +174,13 @@ def _read_array(stream: io.BytesIO, body: memoryview) -> NDArray[Any]:
     stream.seek(at + n_bytes)
     array: NDArray[Any] = np.ndarray(shape, dtype, body[at : at + n_bytes])
     return array
+
+
+def _attribute(saved: dict[str, Any], rest: Iterator[NDArray[Any]]) -> SavedAttribute:
+    name, applied = saved["name"], saved["applied"]
+    if not isinstance(name, str) or not isinstance(applied, bool):
+        raise TypeError(f"attributes: {name!r:.100}, {applied!r:.100} are not a name and a truth value")
+    return SavedAttribute(name, applied, list(islice(rest, saved["arrays"])))
 
 
 def _clock(saved: list[Any], options: Options) -> list[Any]:

@@ -80,6 +80,15 @@ class TestArrays:
         with pytest.raises(SnapshotError, match="state of all attributes: groups: top is out of bounds; use"):
             Engine.restore_parts(header, arrays)
 
+    @pytest.mark.parametrize(("place", "n"), [(1, 2**63 - 1), (2, 2**63 - 1), (1, -1)])
+    def test_tuples_of_a_pane(self, place: int, n: int) -> None:
+        """With `bayes` a pane has as many tuples as can still be counted."""
+        header, arrays = arrays_of("bayes, timed")
+        at = next(k for k, one in enumerate(arrays) if one.shape == (3,) and one.dtype == np.int64)
+        arrays[at][place] = n
+        with pytest.raises(SnapshotError, match="the pane is out of bounds; use an earlier one"):
+            Engine.restore_parts(header, arrays)
+
     def test_texts(self) -> None:
         """The bytes of texts are UTF-8."""
         header, arrays = arrays_of("solo")
@@ -125,6 +134,8 @@ class TestHeader:
             lambda read: read["options"].update(repair="bayes"),
             lambda read: read["attributes"].reverse() or read["attributes"][0].update(name="city"),
             lambda read: read["attributes"][0].update(applied="yes"),
+            lambda read: read["attributes"][0].update(applied=1),
+            lambda read: read["attributes"][0].update(name={"a": 1}),
             lambda read: read["attributes"][0].update(arrays=-1),
             lambda read: read.update(share=[5, [["city"]]]),
             lambda read: read.update(share=[0, [["no such attribute"]]]),

@@ -58,6 +58,7 @@ _CHUNK_TUPLES = 16_384  # for which room is made, and whose values are numbered,
 _CHUNKS_PER_PANE = 16  # at least, so that clearing and sweep keep up
 _TRUST_GROUPS = 512
 _HALVED_TUPLES = 128  # from which on a block is searched in two halves
+_TUPLES_MAX = 1 << 62  # that a pane may have had in saved state: counting goes on in 64 bits
 _FOUND_CELLS = 1000  # for which room is made at a time
 _EMPTY_SOURCE: NDArray[np.int32] = np.zeros(0, np.int32)
 
@@ -607,7 +608,8 @@ class BayesState:
 
     def _check_panes(self, pane: int, pane_tuples: int, pane_length: int) -> None:
         given = self.settings.pane_length
-        is_sound = pane_tuples >= 0 and pane_length >= 0 and (not given or pane_length == given)
+        is_sound = max(pane_tuples, pane_length) < _TUPLES_MAX and min(pane_tuples, pane_length) >= 0
+        is_sound &= not given or pane_length == given
         require("the pane is out of bounds", is_sound and pane == self.pane)
 
     def with_rules(
