@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
-from sparkbleach.cli.progress import Progress, Trouble, TroubleLines
+from sparkbleach.cli.progress import Progress, Trouble, TroubleLines, follow_query
 from sparkbleach.cli.quality import table_lines
+from sparkbleach.spark.sink import Sink
 
 
 def batch(number: int, rows: int, milliseconds: int, report: str | None) -> SimpleNamespace:
@@ -64,6 +67,29 @@ def test_troubles() -> None:
         "Kafka at h:1 answers again, after 41 s",
     ]
     assert "h:1 has not answered for 7 s" in shown(Progress("", lambda: Trouble("Kafka at h:1", 7)))
+
+
+def test_an_end_while_the_sink_is_away(capsys: pytest.CaptureFixture[str]) -> None:
+    """A query that does not stop in time ends with its signal; a sink that is away is not asked anything."""
+    waiting = query(batch(0, 20, 100, None))
+    waiting.isActive = True  # type: ignore[misc]
+
+    def await_termination(_: float) -> bool:
+        signal.raise_signal(signal.SIGTERM)
+        return False
+
+    def stop() -> None:
+        raise RuntimeError("timed out")
+
+    waiting.awaitTermination, waiting.stop = await_termination, stop  # type: ignore[method-assign, assignment]
+    progress = Progress(trouble=lambda: Trouble("Kafka at h:1", 60))
+    assert follow_query(waiting, progress, waiting=True) is signal.SIGTERM
+    progress.print_summary(cast(Sink, None), "there", signal.SIGTERM)
+    interrupted, counted, place = capsys.readouterr().out.splitlines()
+    assert interrupted.startswith("interrupted by SIGTERM")
+    assert counted.startswith("20 tuples in ")
+    assert counted.endswith("; Kafka at h:1 does not answer now")
+    assert place == "checkpoint  there"
 
 
 def test_rule_updates_are_shown() -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,17 @@ def test_the_command_leaves_no_broker_behind(connector: str | None, tmp_path: Pa
     await_silence(port)
     if number == signal.SIGTERM:
         assert not list(tmp_path.glob("sparkbleach-broker-*"))
+
+
+def test_any_cluster_id_will_do(
+    connector: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker starts whatever its random id is."""
+    if connector is None:
+        pytest.skip("Kafka: its jars are not in the cache, and Maven Central cannot be reached")
+    monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(bytes=b"\xfb" * 16))  # in base64: ---...
+    with Broker(tmp_path / "broker") as broker:
+        assert listens(broker.port)
 
 
 def test_a_taken_port_is_reported(broker: Broker, tmp_path: Path) -> None:

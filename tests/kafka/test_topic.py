@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sparkbleach import ConfigError, open_log
+from sparkbleach import ConfigError, KafkaError, open_log
 from sparkbleach.cli import app
+from sparkbleach.cli.topics import await_input
 from sparkbleach.kafka import Topic, TopicLog
 from sparkbleach.kafka.topic import is_topic, parse_options, read_options, secrets_in
 
@@ -135,3 +136,10 @@ def test_a_password_in_an_address_is_not_shown(target: str, debug: tuple[str, ..
     assert result.exit_code == 2
     assert "pass-word" not in result.output
     assert "://***@" in result.output
+
+
+def test_a_cluster_that_is_away_at_the_start_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command says that it waits, and for how long, before it gives up."""
+    with pytest.raises(KafkaError, match=r"kafka://127.0.0.1:1/t: .*check the address"):
+        await_input(Topic("127.0.0.1:1", "t", timeout_s=6))
+    assert capsys.readouterr().err == "Kafka at 127.0.0.1:1 has not answered for 5 s; waiting 1 s more\n"

@@ -200,23 +200,32 @@ class Progress:
     ) -> None:
         """Print what was done, where the results are, and which signal came before all was done."""
         seconds = time.monotonic() - self._begun
-        tuples = sink.rows + sink.quarantined
+        away = self.trouble()
         if interrupted_by is not None:
             typer.echo(
                 f"interrupted by {interrupted_by.name}, so there may be input that is not cleaned; "
                 "run the same command again to go on"
             )
-        if tuples == 0 and interrupted_by is None:
-            typer.echo("nothing new to clean")
+        if away is not None:  # it would be asked what was written
+            typer.echo(f"{count(self.tuples, 'tuple')} in {seconds:.1f} s; {away.place} does not answer now")
+            places = []
         else:
-            repaired = f"{count(sink.repairs, 'cell')} repaired, " if sink.audit else ""
-            typer.echo(
-                f"{count(tuples, 'tuple')} in {seconds:.1f} s ({_rate(tuples, seconds)}), {repaired}"
-                f"{count(sink.quarantined, 'row')} in quarantine"
-            )
+            self._print_counts(sink, seconds, is_whole=interrupted_by is None)
+            places = sink.places()
         echo_rules(self.report)
-        for name, place in [*sink.places(), ("checkpoint", checkpoint)]:
+        for name, place in [*places, ("checkpoint", checkpoint)]:
             typer.echo(f"{name:<11} {place}")
+
+    def _print_counts(self, sink: Sink, seconds: float, *, is_whole: bool) -> None:
+        tuples = sink.rows + sink.quarantined
+        if tuples == 0 and is_whole:
+            typer.echo("nothing new to clean")
+            return
+        repaired = f"{count(sink.repairs, 'cell')} repaired, " if sink.audit else ""
+        typer.echo(
+            f"{count(tuples, 'tuple')} in {seconds:.1f} s ({_rate(tuples, seconds)}), {repaired}"
+            f"{count(sink.quarantined, 'row')} in quarantine"
+        )
 
 
 def echo_rules(report: Mapping[str, Any]) -> None:
@@ -257,7 +266,8 @@ def follow_query(query: StreamingQuery, progress: Progress, *, waiting: bool) ->
             query.stop()
         progress.take_in(query)
     except Exception:
-        # A signal to a whole group of processes ends the JVM, too, and the query fails.
+        # A signal to a whole group of processes ends the JVM, too, and the query fails. And one that waits
+        # for a broker does not stop in time.
         if stop.signal is None:
             raise
         interrupted = True

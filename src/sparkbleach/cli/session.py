@@ -28,6 +28,7 @@ _REMEDY = (
     f"install Java {_JAVA_MIN} or newer (Debian and Ubuntu: apt install openjdk-{_JAVA_MIN}-jre-headless; "
     f"macOS: brew install openjdk@{_JAVA_MIN}) and have JAVA_HOME or PATH point to it"
 )
+_STOP_SECONDS = 20  # less than the grace that most supervisors give
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
@@ -106,6 +107,8 @@ def _start(master: str, stderr: int | None, more: Mapping[str, str]) -> SparkSes
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        # A query that waits for a broker does not stop before the broker's client gives up.
+        "spark.sql.streaming.stopTimeout": f"{_STOP_SECONDS}s",
         **SPARK_SETTINGS,
         **more,
     }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import typer
 
-from ..errors import ConfigError
+from ..errors import ConfigError, KafkaError
 from ..kafka.client import Watch, check_exists, number_of_partitions, tail_record
 from ..kafka.jars import spark_jars
 from ..kafka.rule_log import BATCH, TopicLog
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _REDACTION = {"spark.sql.redaction.options.regex": "(?i)url|^kafka[.](sasl|ssl)[.]"}
 #: for how many seconds a cluster may be silent before that is said
 _AWAY_S = 10.0
+#: how long it may take at the start before that is said
+_SOON_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class TopicRoute:
         from ..kafka.source import RECORDS_PER_BATCH, read_topic, topic_order
         from ..spark.files.schema import parse_schema
 
-        check_exists(self.input)
+        await_input(self.input)
         if self.schema is not None:
             fields = parse_schema(self.schema)
         elif memory is not None:
@@ -147,6 +149,19 @@ class TopicRoute:
                 f"output: {self.output} has records of another run, but the checkpoint {self.checkpoint} is "
                 "new; give the checkpoint of that run to go on with it, or choose another topic"
             )
+
+
+def await_input(topic: Topic) -> None:
+    """Check that a topic exists; say so when its cluster takes long to answer."""
+    try:
+        check_exists(replace(topic, timeout_s=_SOON_S))
+    except KafkaError:
+        left_s = topic.timeout_s - _SOON_S
+        typer.echo(
+            f"Kafka at {topic.servers} has not answered for {_SOON_S:.0f} s; waiting {left_s:.0f} s more",
+            err=True,
+        )
+        check_exists(replace(topic, timeout_s=left_s))
 
 
 def _listed(directory: str) -> list[str]:

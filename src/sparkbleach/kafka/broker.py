@@ -160,7 +160,8 @@ class Broker:
     def _format(self, jars: list[Path]) -> None:
         if (self.directory / "data" / "meta.properties").exists():
             return
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # With a hyphen at its beginning it would be taken for an option.
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
         command = [*_java(jars), "kafka.tools.StorageTool", "format", "--cluster-id", cluster]
         command += ["--config", str(self._settings)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
