@@ -382,3 +382,24 @@ def test_times_in_parquet(run: Run, rules: Path, tmp_path: Path) -> None:
     (path,) = (tmp_path / "out").glob("part-*")
     assert pq.ParquetFile(path).schema.column(3).physical_type == "INT64"
     assert pq.read_table(path)["when"].to_pylist() == when
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"when": pa.array([1], pa.timestamp("ns"))},
+            "'when' has times in nanoseconds, which Spark cannot read",
+        ),
+        ({"City": ["a"]}, "the columns 'city' and 'City' differ by upper and lower case only; rename one"),
+    ],
+)
+def test_parquet_that_spark_cannot_read(
+    run: Run, rules: Path, tmp_path: Path, columns: dict[str, object], message: str
+) -> None:
+    """It is refused before the first row is read, with the column and what to do."""
+    pq.write_table(pa.table({"id": [1], "zip": [1], "city": ["a"], **columns}), tmp_path / "in.parquet")
+    arguments = ["clean", "--rules", rules, "--id", "id", "--input", tmp_path / "in.parquet"]
+    refused = run(*arguments, "--output", tmp_path / "out")
+    assert refused.exit_code == 2
+    assert message in refused.stderr

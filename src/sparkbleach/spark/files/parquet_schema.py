@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,6 +42,7 @@ def check_parquet(session: SparkSession, files: Sequence[Entry], schema: StructT
     origin = "the schema"
     for file in files:
         found = {field.name: _spark_type(file, field) for field in _footer(session, file)}
+        _check_apart(file, found)
         if schema is None:
             schema = StructType([StructField(name, type) for name, type in found.items()])
             origin = str(file)
@@ -78,9 +79,34 @@ def _footer(session: SparkSession, file: Entry) -> pa.Schema:
         raise broken
     footer = read_part(session, file, length + 8, at_end=True)
     try:
-        return pq.read_schema(pa.BufferReader(b"PAR1" + footer))
+        metadata = pq.read_metadata(pa.BufferReader(b"PAR1" + footer))
     except (pa.ArrowException, OSError) as error:
         raise broken from error
+    _check_times(file, metadata.schema)
+    return metadata.schema.to_arrow_schema()
+
+
+def _check_times(file: Entry, schema: pq.ParquetSchema) -> None:
+    """Check that Spark can read all times. It reads nanoseconds in 96 bits, but not in 64."""
+    for number in range(len(schema)):
+        column = schema.column(number)
+        if column.physical_type == "INT64" and '"nanoseconds"' in column.logical_type.to_json():
+            raise SchemaError(
+                f"{file}: the column {column.path!r} has times in nanoseconds, which Spark cannot read; "
+                "write them in microseconds"
+            )
+
+
+def _check_apart(file: Entry, names: Iterable[str]) -> None:
+    """Check that names differ by more than upper and lower case, which Spark takes for the same."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise SchemaError(
+                f"{file}: the columns {other!r} and {name!r} differ by upper and lower case only; "
+                "rename one of them"
+            )
 
 
 def _spark_type(file: Entry, field: pa.Field) -> DataType:

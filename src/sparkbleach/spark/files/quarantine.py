@@ -108,7 +108,7 @@ def _csv_reason(
     if cells is None:
         return (
             "malformed: a quoted cell does not end on its line, or has text after it; double quotes in it, "
-            "and keep it on one line, or give --multiline"
+            "and keep it on one line, unless --multiline is given"
         )
     if any(end in text for end in NO_CHARACTERS):
         return "malformed: U+FFFE and U+FFFF are no characters, and Spark cannot read them; remove them"
