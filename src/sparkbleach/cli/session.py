@@ -121,6 +121,7 @@ def _start(master: str, stderr: int | None, more: Mapping[str, str]) -> SparkSes
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.network.timeout": f"{PATIENCE_S}s",
+            "spark.python.authenticate.socketTimeout": f"{PATIENCE_S}s",
         }
     conf = SparkConf(loadDefaults=False).setAll([(key, str(value)) for key, value in settings.items()])
     with put_off():  # a JVM that is cut off while it starts would wait for ever
