@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..config import Options
 from ..errors import SnapshotError
+from ..kernel.bayes.clock import Horizon
 from ..kernel.bayes.judge import CHANGED, FLAGGED
 from ..kernel.bayes.layout import NumberedRule, find_components
 from ..kernel.bayes.state import BayesState, Decided, Settings
@@ -86,9 +87,11 @@ class BayesCleaner:
             confidence=options.confidence,
             repair_left=options.left == "repair",
             with_sources=options.trust is not None,
-            n_panes=n_panes,
-            horizon=horizon if window else 0,
-            pane_length=window.slide if window and window.column is None else 0,
+            horizon=Horizon(
+                n_panes=n_panes,
+                n_counted=horizon if window else 0,
+                pane_length=window.slide if window and window.column is None else 0,
+            ),
         )
 
     def _numbered(self, model: Model) -> list[NumberedRule]:

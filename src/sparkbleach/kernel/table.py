@@ -22,7 +22,9 @@ UNLINKED: int = i64(-2)  # `next` of a record that is in use but in no table
 
 BUCKETS_MIN = 64
 _ROWS_MAX = 2**31 - 2
-_LEVEL, _BUCKETS, _ITEMS = 0, 1, 2
+_LEVEL, _BUCKETS = 0, 1
+#: of the state of a table: how many records it holds
+TABLE_ITEMS = 2
 #: of the state of a pool: slots ever used, slots in use
 POOL_USED, POOL_LIVE = 1, 2
 _FREE = 0
@@ -49,12 +51,12 @@ def clear_table(table: Table) -> None:
         table.heads[bucket] = NONE
     table.state[_LEVEL] = BUCKETS_MIN
     table.state[_BUCKETS] = BUCKETS_MIN
-    table.state[_ITEMS] = 0
+    table.state[TABLE_ITEMS] = 0
 
 
 def table_items(table: Table) -> int:
     """Return how many records the table holds."""
-    return int(table.state[_ITEMS])
+    return int(table.state[TABLE_ITEMS])
 
 
 def table_buckets(table: Table) -> int:
@@ -84,8 +86,8 @@ def table_insert(table: Table, records: Records, i: int) -> None:
     bucket = table_bucket(table, records[i]["hash"])
     records[i]["next"] = table.heads[bucket]
     table.heads[bucket] = i
-    table.state[_ITEMS] += 1
-    if table.state[_ITEMS] > table.state[_BUCKETS]:
+    table.state[TABLE_ITEMS] += 1
+    if table.state[TABLE_ITEMS] > table.state[_BUCKETS]:
         _split_one_bucket(table, records)
 
 
@@ -125,7 +127,7 @@ def table_remove(table: Table, records: Records, i: int) -> None:
             at = records[at]["next"]
         records[at]["next"] = records[i]["next"]
     records[i]["next"] = UNLINKED
-    table.state[_ITEMS] -= 1
+    table.state[TABLE_ITEMS] -= 1
 
 
 class Pool(NamedTuple):

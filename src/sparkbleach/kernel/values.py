@@ -48,7 +48,8 @@ VALUE = np.dtype(
 _GRAIN = 16  # bytes; slots of the arena are multiples of it up to _EXACT, then powers of two
 _EXACT = 1024
 _CLASSES = _EXACT // _GRAIN + 1 + 32
-_ARENA_USED, _PENDING, _MARK = 0, 1, 2
+_ARENA_USED, _PENDING = 0, 1
+MARK = 2  #: of the state: the mark of the computation that is on
 
 
 class Column(NamedTuple):
@@ -240,19 +241,19 @@ def value_less(values: Values, a: int, b: int) -> bool:
 @inline
 def begin_marks(values: Values) -> None:
     """Begin a computation: no value is marked."""
-    values.state[_MARK] += 1
+    values.state[MARK] += 1
 
 
 @inline
 def mark(values: Values, v: int) -> None:
     """Mark a value for this computation."""
-    values.scratch_stamp[v] = values.state[_MARK]
+    values.scratch_stamp[v] = values.state[MARK]
 
 
 @inline
 def is_marked(values: Values, v: int) -> bool:
     """Return whether this computation has marked a value."""
-    return values.scratch_stamp[v] == values.state[_MARK]
+    return values.scratch_stamp[v] == values.state[MARK]
 
 
 @inline

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from sparkbleach import Engine, Window
 from sparkbleach.kernel.bayes.state import BayesState
@@ -42,3 +44,35 @@ def test_room_for_levels() -> None:
     state.store = store._replace(levels=store.levels[:room].copy())
     send("6")
     assert pool_used(state.store.level_pool) <= state.store.levels.shape[0]
+
+
+def test_slides_find_room_for_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that goes through slides of a group with many values does what calls of single tuples do."""
+    schema = pa.schema([("a", pa.string()), ("b", pa.string())])
+    random = Random(1)  # noqa: S311 - not a secret
+    rows = [{"a": "x", "b": random.choice(["right", f"{random.randrange(4000)}"])} for _ in range(4500)]
+    batch = pa.RecordBatch.from_pylist(rows, schema)
+    reserved = []
+    reserve = BayesState._reserve_levels
+
+    def reserve_levels(state: BayesState) -> None:
+        reserved.append(state.pane)
+        reserve(state)
+
+    monkeypatch.setattr(BayesState, "_reserve_levels", reserve_levels)
+
+    def cleaned(*lengths: int) -> tuple[list[Any], list[Any]]:
+        engine = Engine(schema, ["a -> b"], window=Window.tuples(2000, slide=100), look_ahead=1)
+        values: list[Any] = []
+        reasons: list[Any] = []
+        first = 0
+        for length in lengths:
+            clean, audit = engine.process(batch.slice(first, length))
+            values += clean["b"].to_pylist()
+            reasons += audit.to_pylist()
+            first += length
+        return values, reasons
+
+    several = cleaned(*[10] * 349, 20, 480, 510)
+    assert reserved, "there was room, so that this test sees nothing"
+    assert several == cleaned(*[1] * batch.num_rows)

@@ -1,10 +1,14 @@
-"""Blocks: their tuples are counted, then decided, one block after the other."""
+"""Blocks: their tuples are counted, then decided, block after block. Between them the window slides."""
 
 from __future__ import annotations
 
-from ..jit import entry
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit import entry, i64
 from ..refs import ref
 from ..truth import Acceptances
+from .clock import PANE, TUPLES, Clock, Horizon, slide_to, start_of, window_start_of
 from .count import Ahead, Tuples, count_block
 from .evidence import Parameters
 from .explain import Reasons
@@ -28,12 +32,12 @@ def clean_blocks(
     sources: Sources,
     tuples: Tuples,
     first: int,
-    last: int,
+    ends: NDArray[np.int64],
+    panes: NDArray[np.int64],
     look_ahead: int,
     position: int,
-    pane: int,
-    window_start: int,
-    start: int,
+    clock: Clock,
+    horizon: Horizon,
     ahead: Ahead,
     accepted: Acceptances,
     progress: Search,
@@ -45,10 +49,13 @@ def clean_blocks(
     reasons: Reasons,
     found: Found,
 ) -> int:
-    """Count and decide the tuples `first` to `last` in blocks, or go on with that; there are no sources.
+    """Count and decide tuples in blocks, and slide the window as they ask for; there are no sources.
+
+    They come in parts, each of one pane: from `first` to the first of `ends`, from there to the next one.
 
     Returns:
-        The first tuple of the block in which there is no room for what is found; `last` when all is done.
+        The first tuple of the block in which there is no room for what is found, or of the part before which
+        there is no room for levels, as the clock then says; the last of `ends` when all is done.
     """
     store = ref(store)
     layout = ref(layout)
@@ -63,45 +70,56 @@ def clean_blocks(
     changes = ref(changes)
     reasons = ref(reasons)
     found = ref(found)
-    for block in range(first, last, look_ahead):
-        end = min(block + look_ahead, last)
-        if progress.state[N_DOUBTFUL] == NOT_BEGUN:
-            count_block(
-                store,
-                layout,
-                parameters,
-                room.texts,
-                tuples,
-                block,
-                end,
-                position,
-                pane,
-                window_start,
-                start,
-                room.left,
-                ahead,
-                accepted,
-            )
-            if store.state[N_TUPLES] >= store.state[DUE]:
-                store.state[DUE] = store.state[N_TUPLES] + REFRESH_TUPLES
-                refresh_parameters(store, layout, parameters, False)
-            prepare_parameters(store, layout, parameters, False)
-        if not search_block(
-            store,
-            layout,
-            parameters,
-            sources,
-            tuples,
-            block,
-            end,
-            progress,
-            threshold,
-            repair_left,
-            room,
-            moves,
-            changes,
-            reasons,
-            found,
-        ):
-            return block
-    return last
+    last = ends[-1]
+    for part_end in ends:
+        if first < part_end:
+            n_left = last - first
+            if progress.state[N_DOUBTFUL] == NOT_BEGUN and not slide_to(
+                store, layout, sources, clock, horizon, i64(panes[first]), n_left
+            ):
+                return first
+            pane = i64(clock[PANE])
+            for block in range(first, part_end, look_ahead):
+                end = min(block + look_ahead, part_end)
+                if progress.state[N_DOUBTFUL] == NOT_BEGUN:
+                    count_block(
+                        store,
+                        layout,
+                        parameters,
+                        room.texts,
+                        tuples,
+                        block,
+                        end,
+                        position,
+                        pane,
+                        window_start_of(horizon, pane),
+                        start_of(horizon, pane),
+                        room.left,
+                        ahead,
+                        accepted,
+                    )
+                    if store.state[N_TUPLES] >= store.state[DUE]:
+                        store.state[DUE] = store.state[N_TUPLES] + REFRESH_TUPLES
+                        refresh_parameters(store, layout, parameters, False)
+                    prepare_parameters(store, layout, parameters, False)
+                if not search_block(
+                    store,
+                    layout,
+                    parameters,
+                    sources,
+                    tuples,
+                    block,
+                    end,
+                    progress,
+                    threshold,
+                    repair_left,
+                    room,
+                    moves,
+                    changes,
+                    reasons,
+                    found,
+                ):
+                    return block
+                clock[TUPLES] += end - block
+            first = part_end
+    return first

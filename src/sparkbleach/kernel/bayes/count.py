@@ -14,7 +14,7 @@ from ..panes import cell_add
 from ..refs import prefetch, ref
 from ..table import NONE, table_bucket, table_first
 from ..truth import Acceptances, is_accepted
-from ..values import Column, arena_take, is_value, value_keep, value_new, value_release
+from ..values import Column, arena_take, is_value, mark, value_keep, value_new, value_release
 from .evidence import Parameters, group_trust
 from .groups import (
     add_cell,
@@ -79,10 +79,12 @@ def number_values(
     last: int,
     ids: NDArray[np.int32],
     new: NDArray[np.int32],
+    marks: bool,
 ) -> int:
     """Write the number of each value of a column; return how many are new, whose numbers are in `new`.
 
-    The texts of new values are still missing if the column has codes.
+    The texts of new values are still missing if the column has codes. A value that is marked survives slides
+    that come before its tuple is counted.
     """
     store = ref(store)
     column = ref(column)
@@ -113,6 +115,8 @@ def number_values(
             occurrence["text"] = values.records[v]["offset"]
             length = values.records[v]["length"]
             occurrence["text_length"] = length if is_text else -1 - length
+        if marks:
+            mark(values, v)
         ids[i] = v
     return n_new
 

@@ -4,16 +4,18 @@ In the first half of a pane the clearing goes over all groups and values, some w
 what the slide before has left without a count, so that new cells find room. In the second half the sweep
 goes over all groups, reverse groups, values and rows of sources. Of each it counts what will be left after
 the slide, on the other side of the counts. What arrives meanwhile is counted on both sides. The slide
-exchanges the sides.
+exchanges the sides. clock.py says how far all of it is.
+
+Values are numbered ahead of a few slides: one that is marked is of a tuple that is still to be counted, or
+has just been, and stays.
 """
 
 from __future__ import annotations
 
-from ..jit import apart, entry, i64, inline
+from ..jit import apart, i64, inline
 from ..panes import forget_panes_before, window_count
-from ..refs import ref
 from ..table import NONE, pool_give, table_remove
-from ..values import value_release
+from ..values import is_marked, value_release
 from .evidence import live_key_error, live_trust
 from .gamma import log_factorial
 from .groups import (
@@ -30,7 +32,7 @@ from .store import SIDE, SWEEP, TOP, Counted, Store
 from .votes import Sources
 
 
-@entry
+@apart
 def clear_groups(store: Store, first: int, last: int, start: int) -> None:
     """Give back the cells without a count in the slots `first` to `last`, and groups without a cell.
 
@@ -40,7 +42,6 @@ def clear_groups(store: Store, first: int, last: int, start: int) -> None:
         last: The slot after the last one.
         start: The first pane of the horizon.
     """
-    store = ref(store)
     side = store.state[SIDE]
     counted = Counted(store.cells, store.panes, store.pane_pool)
     for g in range(first, last):
@@ -58,25 +59,23 @@ def clear_groups(store: Store, first: int, last: int, start: int) -> None:
             group_free(store, i64(g))
 
 
-@entry
+@apart
 def clear_values(store: Store, first: int, last: int, start: int) -> None:
     """Give back the values in the slots `first` to `last` that do not occur any more."""
-    store = ref(store)
     side = store.state[SIDE]
     counted = Counted(store.occurrences, store.panes, store.pane_pool)
     for v in range(first, last):
         if store.occurrences[v]["attribute"] == NONE:
             continue
         forget_panes_before(counted, i64(v), start)
-        if store.occurrences[v]["total"][side] == 0:
+        if store.occurrences[v]["total"][side] == 0 and not is_marked(store.values, v):
             store.occurrences[v]["attribute"] = NONE
             value_release(store.values, i64(v))
 
 
-@entry
+@apart
 def count_level_room(store: Store, first: int, last: int) -> int:
     """Return how many levels the groups in some slots can need."""
-    store = ref(store)
     n = i64(0)
     for g in range(first, last):
         if store.groups[g]["rule"] != NONE and store.groups[g]["has_levels"]:
@@ -84,7 +83,7 @@ def count_level_room(store: Store, first: int, last: int) -> int:
     return n
 
 
-@entry
+@apart
 def sweep_groups(store: Store, first: int, last: int, start: int, next_start: int) -> None:
     """Count the groups in the slots `first` to `last` as they are after the slide.
 
@@ -95,7 +94,6 @@ def sweep_groups(store: Store, first: int, last: int, start: int, next_start: in
         start: The first pane of the horizon.
         next_start: The first pane after the slide.
     """
-    store = ref(store)
     for g in range(first, last):
         if store.groups[g]["rule"] != NONE and store.groups[g]["swept"] != store.state[SWEEP]:
             _sweep_group(store, i64(g), start, next_start)
@@ -165,20 +163,18 @@ def _sweep_votes(store: Store, x: int, start: int, next_start: int) -> None:
         vote = following
 
 
-@entry
+@apart
 def sweep_reverses(store: Store, first: int, last: int) -> None:
     """Find the most frequent cells of reverse groups as they are after the slide; all groups are swept."""
-    store = ref(store)
     for b in range(first, last):
         if store.reverses[b]["rule"] != NONE and store.reverses[b]["swept"] != store.state[SWEEP]:
             store.reverses[b]["swept"] = store.state[SWEEP]
             rank_reverse(store, i64(b), other_side(store), NONE)
 
 
-@entry
+@apart
 def sweep_values(store: Store, first: int, last: int, start: int, next_start: int) -> None:
     """Count values as they are after the slide; those outside of it are dropped."""
-    store = ref(store)
     side = store.state[SIDE]
     other = other_side(store)
     counted = Counted(store.occurrences, store.panes, store.pane_pool)
@@ -190,8 +186,10 @@ def sweep_values(store: Store, first: int, last: int, start: int, next_start: in
         occurrence["swept"] = store.state[SWEEP]
         forget_panes_before(counted, i64(v), start)
         if occurrence["total"][side] == 0:
-            occurrence["attribute"] = NONE
-            value_release(store.values, i64(v))
+            occurrence["total"][other] = 0
+            if not is_marked(store.values, v):
+                occurrence["attribute"] = NONE
+                value_release(store.values, i64(v))
             continue
         total = window_count(counted, i64(v), next_start)
         occurrence["total"][other] = total
@@ -199,10 +197,9 @@ def sweep_values(store: Store, first: int, last: int, start: int, next_start: in
         store.sums.once[other, a] += total == 1
 
 
-@entry
+@apart
 def sweep_rows(sources: Sources, first: int, last: int, start: int) -> None:
     """Drop the rows of sources that the horizon has left."""
-    sources = ref(sources)
     for row in range(first, last):
         if sources.rows[row]["side"] != NONE and sources.rows[row]["pane"] < start:
             table_remove(sources.row_table, sources.rows, row)
@@ -224,12 +221,9 @@ def _settled_after(settled: float, live: float, times: int) -> float:
     return settled
 
 
-@entry
+@apart
 def halve(store: Store, layout: Layout, sources: Sources, times: int) -> None:
     """Halve all sums that only grow, so that what was long ago counts less; reputations follow when read."""
-    store = ref(store)
-    layout = ref(layout)
-    sources = ref(sources)
     shift = min(times, 62)
     running = store.running
     for a in range(layout.is_movable.size):

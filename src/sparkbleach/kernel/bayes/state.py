@@ -12,24 +12,25 @@ from numpy.typing import NDArray
 
 from ..check import check_shapes, require
 from ..saved import arrays_of, load
-from ..table import NONE, grow, pool_live, pool_used, table_buckets
+from ..table import NONE, grow, pool_live, pool_used, table_buckets, table_items
 from ..truth import Acceptances, new_acceptances
-from ..values import Column, Values, arena_used, recycle_values
+from ..values import MARK, Column, Values, arena_used, recycle_values
 from .blocks import REFRESH_TUPLES, clean_blocks
 from .change import drop_attribute, drop_rule, renumbered
 from .check import check_bayes
+from .clock import (
+    LENGTH,
+    LEVELS_NEEDED,
+    PANE,
+    TUPLES,
+    Horizon,
+    new_clock,
+    reach_pane,
+    start_of,
+    window_start_of,
+)
 from .count import Tuples, count_tuples, new_ahead, number_values, write_texts
 from .evidence import Parameters
-from .expire import (
-    clear_groups,
-    clear_values,
-    count_level_room,
-    halve,
-    sweep_groups,
-    sweep_reverses,
-    sweep_rows,
-    sweep_values,
-)
 from .explain import Reasons, new_reasons
 from .found import Found, joined_found, new_found, reserve_found
 from .judge import MOVES, Changes, Moves, new_changes, new_moves
@@ -45,7 +46,6 @@ from .store import (
     HALVINGS,
     N_TUPLES,
     SIDE,
-    SWEEP,
     SWEEPING,
     Store,
     new_store,
@@ -55,7 +55,7 @@ from .store import (
 from .votes import Sources, estimate_accuracy, new_sources, note_row, reserve_sources
 
 _CHUNK_TUPLES = 16_384  # for which room is made, and whose values are numbered, at once
-_CHUNKS_PER_PANE = 16  # at least, so that clearing and sweep keep up
+_PARTS_PER_PANE = 16  # at least, so that clearing and sweep keep up
 _TRUST_GROUPS = 512
 _HALVED_TUPLES = 128  # from which on a block is searched in two halves
 _TUPLES_MAX = 1 << 62  # that a pane may have had in saved state: counting goes on in 64 bits
@@ -75,9 +75,7 @@ class Settings:
     confidence: float  #: the probability from which a cell is read differently
     repair_left: bool  #: whether cells on left sides only change
     with_sources: bool  #: whether tuples have sources
-    n_panes: int  #: panes of the window; 0 for no window
-    horizon: int  #: panes that are counted; 0 for all
-    pane_length: int  #: tuples of a pane, if that is known; else 0
+    horizon: Horizon  #: how far back cells are counted
 
 
 class Input(NamedTuple):
@@ -140,14 +138,8 @@ class BayesState:
         self.store.state[DUE] = REFRESH_TUPLES
         self.sources = self._new_sources(np.zeros(0))
         self.parameters = new_parameters(n_rules, n_attributes)
-        self.pane = pane  #: of the newest tuple
-        self.pane_tuples = 0  #: how many tuples it has
-        self.pane_length = settings.pane_length  #: how many it will have, as far as that is known
-        self.cleared = 0  #: how far the clearing is
-        self.clear_ends = (0, 0)
-        self.swept = 0  #: how far the sweep is
-        self.sweep_ends = (0, 0, 0, 0)
-        self.sweep_start = 0  #: the first pane of the horizon that it prepares
+        self.horizon = settings.horizon
+        self.clock = new_clock(settings.horizon, pane)
         self._desks: list[Desk] = []
         self._ahead = new_ahead(n_rules)
         refresh(self.store, self.layout, self.parameters, settings.with_sources)
@@ -164,6 +156,11 @@ class BayesState:
         """By rule: tuples that violated it."""
         return self.store.running.violations
 
+    @property
+    def pane(self) -> int:
+        """The pane of the newest tuple."""
+        return int(self.clock[PANE])
+
     def n_super_cells(self) -> int:
         """Return how many pairs of a group and a value are kept."""
         return int(pool_live(self.store.cell_pool))
@@ -171,13 +168,6 @@ class BayesState:
     def nbytes(self) -> int:
         """Return the bytes of all arrays."""
         return sum(array.nbytes for array in arrays_of((self.store, self.sources, self.parameters)))
-
-    def _start(self, pane: int) -> int:
-        """Return the first pane of the horizon, seen from a pane."""
-        return max(0, pane - self.settings.horizon + 1) if self.settings.horizon else 0
-
-    def _window_start(self, pane: int) -> int:
-        return max(0, pane - self.settings.n_panes + 1) if self.settings.n_panes else 0
 
     # -------------------------------------------------------------------------------------- tuples
 
@@ -215,51 +205,71 @@ class BayesState:
             np.zeros((n_rules, n), np.bool_),
         )
         accepted: list[Acceptances] = []
-        cuts = np.flatnonzero(np.diff(batch.panes)) + 1
-        for first, last in zip([0, *cuts], [*cuts, n], strict=True):
-            if first < last:
-                self._move_to(int(batch.panes[first]))
-                self._process_pane(batch, tuples, int(first), int(last), position, map, accepted)
+        ends = _part_ends(batch.panes, self._part_tuples())
+        first, at = 0, 0
+        while first < n:
+            # Parts of up to a chunk in all; one may be as long by itself.
+            after = max(at + 1, int(np.searchsorted(ends, first + _CHUNK_TUPLES, side="right")))
+            self._process_parts(batch, tuples, first, ends[at:after], position, map, accepted)
+            first, at = int(ends[after - 1]), after
         found = joined_found([desk.found for desk in self._desks] or [self._desk(0).found])
         return Decided(found, tuples.violated, _joined(accepted))
 
-    def _process_pane(
+    def _part_tuples(self) -> int:
+        """Return how many tuples a part has at the most: whole blocks, so few that the sweep keeps up."""
+        ahead = self.settings.look_ahead
+        length = int(self.clock[LENGTH])
+        n = _CHUNK_TUPLES
+        if self.horizon.n_counted and length:
+            n = min(n, length // _PARTS_PER_PANE)
+        return max(1, n // ahead) * ahead
+
+    def _process_parts(
         self,
         batch: Input,
         tuples: Tuples,
         first: int,
-        last: int,
+        ends: NDArray[np.int64],
         position: int,
         map: Map | None,
         accepted: list[Acceptances],
     ) -> None:
-        """Process tuples of one pane, in chunks of whole blocks."""
+        """Process parts of a batch, each of one pane."""
+        self._reach(int(batch.panes[first]))
+        self._number(batch, tuples, first, int(ends[-1]), marks=ends.size > 1)
+        # Parts are short where there are several: too short for threads.
+        if not self.settings.with_sources and (map is None or ends.size > 1):
+            self._clean_blocks(batch, tuples, first, ends, position, accepted)
+            return
         ahead = self.settings.look_ahead
-        chunk = _CHUNK_TUPLES
-        if self.settings.horizon and self.pane_length:
-            chunk = min(chunk, self.pane_length // _CHUNKS_PER_PANE)
-        chunk = max(1, chunk // ahead) * ahead
-        for begin in range(first, last, chunk):
-            end = min(begin + chunk, last)
-            self._number(batch, tuples, begin, end)
-            if map is None and not self.settings.with_sources:
-                self._clean_blocks(tuples, begin, end, position, accepted)
-            else:
-                for block in range(begin, end, ahead):
-                    stop = min(block + ahead, end)
-                    self._count(tuples, block, stop, position, accepted)
-                    self._decide(tuples, block, stop, map)
-            self.pane_tuples += end - begin
-            self._sweep_some()
+        for end in ends.tolist():
+            self._reach(int(batch.panes[first]))
+            for block in range(first, end, ahead):
+                stop = min(block + ahead, end)
+                self._count(tuples, block, stop, position, accepted)
+                self._decide(tuples, block, stop, map)
+            self.clock[TUPLES] += end - first
+            first = end
 
-    def _number(self, batch: Input, tuples: Tuples, first: int, last: int) -> None:
-        """Give all values of a chunk their numbers, and new ones their texts."""
+    def _reach(self, pane: int) -> None:
+        """Sweep as far as the tuples so far ask for, and let the window reach a pane."""
+        while not reach_pane(self.store, self.layout, self.sources, self.clock, self.horizon, pane):
+            self._reserve_levels()
+
+    def _reserve_levels(self) -> None:
+        needed = int(self.clock[LEVELS_NEEDED])
+        grow(self.store.levels, pool_used(self.store.level_pool) + needed)
+        grow(self.store.level_table.heads, table_items(self.store.level_table) + needed + 1)
+
+    def _number(self, batch: Input, tuples: Tuples, first: int, last: int, *, marks: bool) -> None:
+        """Give all values of some tuples their numbers, and new ones their texts."""
+        self.store.values.state[MARK] += 1
         new = np.empty(last - first, np.int32)
         for a, column in enumerate(batch.columns):
-            self._number_column(column, a, batch, first, last, tuples.values[a], new)
+            self._number_column(column, a, batch, first, last, tuples.values[a], new, marks=marks)
             constants = batch.constants[a]
             if constants is not None:
-                self._number_column(constants, a, batch, first, last, tuples.fixed[a], new)
+                self._number_column(constants, a, batch, first, last, tuples.fixed[a], new, marks=marks)
 
     def _number_column(
         self,
@@ -270,6 +280,8 @@ class BayesState:
         last: int,
         ids: NDArray[np.int32],
         new: NDArray[np.int32],
+        *,
+        marks: bool,
     ) -> None:
         store = self.store
         n_bytes = 0
@@ -278,7 +290,7 @@ class BayesState:
         elif column.offsets.size:
             n_bytes = max(1, int(column.offsets[last] - column.offsets[first]))
         reserve_new_values(store, last - first, n_bytes)
-        n_new = number_values(store, column, a, batch.is_text[a], first, last, ids, new)
+        n_new = number_values(store, column, a, batch.is_text[a], first, last, ids, new, marks)
         if n_new and column.codes.size:
             codes = store.values.records["code"][new[:n_new]]
             data, offsets = batch.texts[a](codes)
@@ -286,9 +298,16 @@ class BayesState:
             write_texts(store, new, n_new, data, offsets)
 
     def _clean_blocks(
-        self, tuples: Tuples, first: int, last: int, position: int, all: list[Acceptances]
+        self,
+        batch: Input,
+        tuples: Tuples,
+        first: int,
+        ends: NDArray[np.int64],
+        position: int,
+        all: list[Acceptances],
     ) -> None:
-        """Count and decide the tuples of some whole blocks."""
+        """Count and decide the tuples of some parts."""
+        last = int(ends[-1])
         reserve_store(self.store, last - first, with_votes=False)
         accepted = self._room_for_accepted(last - first)
         desk = self._desk(0)
@@ -301,12 +320,12 @@ class BayesState:
                 self.sources,
                 tuples,
                 first,
-                last,
+                ends,
+                batch.panes,
                 self.settings.look_ahead,
                 position,
-                self.pane,
-                self._window_start(self.pane),
-                self._start(self.pane),
+                self.clock,
+                self.horizon,
                 self._ahead,
                 accepted,
                 progress,
@@ -314,7 +333,9 @@ class BayesState:
                 self.settings.repair_left,
                 *desk,
             )
-            if first < last:
+            if self.clock[LEVELS_NEEDED]:
+                self._reserve_levels()
+            elif first < last:
                 reserve_found(desk.found, _FOUND_CELLS, desk.reasons.rule.shape[2])
         _keep(accepted, all)
 
@@ -345,8 +366,8 @@ class BayesState:
             last,
             position,
             self.pane,
-            self._window_start(self.pane),
-            self._start(self.pane),
+            window_start_of(self.horizon, self.pane),
+            start_of(self.horizon, self.pane),
             room.left,
             self._ahead,
             accepted,
@@ -364,7 +385,7 @@ class BayesState:
                 first,
                 last,
                 self.pane,
-                self._start(self.pane),
+                start_of(self.horizon, self.pane),
             )
         _keep(accepted, all)
         if store.state[N_TUPLES] >= store.state[DUE]:
@@ -468,115 +489,11 @@ class BayesState:
             np.empty(n_sources),
         )
 
-    # -------------------------------------------------------------------------------------- windows
-
-    def _move_to(self, pane: int) -> None:
-        """Let the window reach a pane."""
-        if pane == self.pane or not self.settings.n_panes:
-            self.pane = pane if not self.settings.n_panes else self.pane
-            return
-        if self.settings.horizon:
-            target = self._start(pane)
-            if not self.store.state[SWEEPING]:
-                self._begin_sweep(target)
-            while True:
-                self._sweep_to(self.sweep_ends[-1])
-                self._exchange_sides()
-                if self.sweep_start == target:
-                    break
-                self._begin_sweep(target)
-        n_panes = self.settings.n_panes
-        times = pane // n_panes - self.pane // n_panes
-        if times:
-            self.store.state[HALVINGS] += times
-            halve(self.store, self.layout, self.sources, times)
-        if self.pane_tuples and not self.settings.pane_length:
-            self.pane_length = self.pane_tuples
-        self.pane = pane
-        self.pane_tuples = 0
-        if self.settings.horizon:
-            n_groups = pool_used(self.store.group_pool)
-            self.cleared = 0
-            self.clear_ends = (n_groups, n_groups + pool_used(self.store.values.pool))
-
-    def _clear_to(self, place: int) -> None:
-        """Clear groups and values, up to a place among all of them."""
-        start = self._start(self.pane)
-        n_groups, n_all = self.clear_ends
-        if self.cleared < min(place, n_groups):
-            clear_groups(self.store, self.cleared, min(place, n_groups), start)
-        if max(self.cleared, n_groups) < place:
-            clear_values(self.store, max(self.cleared, n_groups) - n_groups, place - n_groups, start)
-        self.cleared = max(self.cleared, min(place, n_all))
-
-    def _begin_sweep(self, start: int) -> None:
-        store = self.store
-        state = store.state
-        state[SWEEP] += 1
-        state[SWEEPING] = 1
-        state[CARRY] = start <= self.pane
-        other = 1 - int(state[SIDE])
-        for sums in store.sums:
-            sums[other] = 0
-        self.sweep_start = start
-        self.swept = 0
-        n_groups = pool_used(store.group_pool)
-        n_reverses = n_groups + pool_used(store.reverse_pool)
-        n_values = n_reverses + pool_used(store.values.pool)
-        self.sweep_ends = (n_groups, n_reverses, n_values, n_values + pool_used(self.sources.row_pool))
-
-    def _sweep_some(self) -> None:
-        """Clear and sweep as far as the tuples of the pane ask for: its end finds little left to do."""
-        if not self.settings.horizon or not self.pane_length:
-            return
-        half = self.pane_length // 2
-        if self.pane_tuples < half:
-            self._clear_to(int(self.clear_ends[-1] * self.pane_tuples / half))
-            return
-        self._clear_to(self.clear_ends[-1])
-        if not self.store.state[SWEEPING]:
-            self._begin_sweep(self._start(self.pane + 1))
-        done = min(1.0, (self.pane_tuples - half) / max(1, self.pane_length - half))
-        self._sweep_to(int(self.sweep_ends[-1] * done))
-
-    def _sweep_to(self, place: int) -> None:
-        """Sweep over groups, reverse groups, values and rows, up to a place among all of them."""
-        store = self.store
-        start, target = self._start(self.pane), self.sweep_start
-        begin = 0
-        for kind, end in enumerate(self.sweep_ends):
-            first, last = max(self.swept, begin) - begin, min(place, end) - begin
-            if first < last:
-                if kind == 0:
-                    grow(store.levels, pool_used(store.level_pool) + count_level_room(store, first, last))
-                    grow(
-                        store.level_table.heads,
-                        int(store.level_table.state[2]) + count_level_room(store, first, last) + 1,
-                    )
-                    sweep_groups(store, first, last, start, target)
-                elif kind == 1:
-                    sweep_reverses(store, first, last)
-                elif kind == 2:
-                    sweep_values(store, first, last, start, target)
-                else:
-                    sweep_rows(self.sources, first, last, start)
-            begin = end
-        self.swept = max(self.swept, place)
-
-    def _exchange_sides(self) -> None:
-        state = self.store.state
-        state[SIDE] = 1 - state[SIDE]
-        self._end_sweep()
-
-    def _end_sweep(self) -> None:
-        self.store.state[SWEEPING] = 0
-        self.store.state[CARRY] = 0
-
     # -------------------------------------------------------------------------------------- snapshots
 
     def save(self) -> list[NDArray[Any]]:
         """Return all state as arrays, without the room at their ends."""
-        numbers = np.array([self.pane, self.pane_tuples, self.pane_length], np.int64)
+        numbers = self.clock[[PANE, TUPLES, LENGTH]]
         used = _used(self.store, self.sources)
         stores = arrays_of((self.store, self.sources, self.parameters))
         return [numbers, *(array[: used.get(id(array), len(array))] for array in stores)]
@@ -601,13 +518,14 @@ class BayesState:
             knows_sources = bool(after.sources.accuracy.size)
             require("the sources are out of bounds", knows_sources == self.settings.with_sources)
             self._check_panes(pane, pane_tuples, pane_length)
-            check_bayes(*after, self.layout, before.sources, self._start(pane), REFRESH_TUPLES)
-        self.pane, self.pane_tuples, self.pane_length = pane, pane_tuples, pane_length
+            check_bayes(*after, self.layout, before.sources, start_of(self.horizon, pane), REFRESH_TUPLES)
+        self.clock = new_clock(self.horizon, pane)
+        self.clock[[TUPLES, LENGTH]] = pane_tuples, pane_length
         self.store, self.sources, self.parameters = after
-        self._end_sweep()
+        _end_sweep(self.store)
 
     def _check_panes(self, pane: int, pane_tuples: int, pane_length: int) -> None:
-        given = self.settings.pane_length
+        given = self.horizon.pane_length
         is_sound = max(pane_tuples, pane_length) < _TUPLES_MAX and min(pane_tuples, pane_length) >= 0
         is_sound &= not given or pane_length == given
         require("the pane is out of bounds", is_sound and pane == self.pane)
@@ -620,7 +538,7 @@ class BayesState:
         Rules are the same if their serial numbers are. `attribute_from` has by attribute its number in this
         state, -1 if it is new.
         """
-        self._end_sweep()
+        _end_sweep(self.store)
         number = {rule.serial: r for r, rule in enumerate(self.rules)}
         rule_from = [number.get(rule.serial, -1) for rule in rules]
         n_groups, n_values = pool_used(self.store.group_pool), pool_used(self.store.values.pool)
@@ -629,7 +547,7 @@ class BayesState:
         for a in set(range(self.layout.is_movable.size)) - set(attribute_from):
             drop_attribute(self.store, a, n_values)
         state = BayesState(rules, is_movable, self.settings, self.pane)
-        state.pane_tuples, state.pane_length = self.pane_tuples, self.pane_length
+        state.clock[[TUPLES, LENGTH]] = self.clock[[TUPLES, LENGTH]]
         state.store = renumbered(self.store, self.layout, state.layout, rule_from, attribute_from)
         state.sources = state.sources._replace(
             accuracy=self.sources.accuracy,
@@ -652,7 +570,7 @@ class BayesState:
         ]
         is_movable = [*self.layout.is_movable, *other.layout.is_movable]
         of_other = [-1] * other.layout.is_movable.size
-        other._end_sweep()
+        _end_sweep(other.store)
         recycle_values(other.store.values)
         both = self.with_rules([*self.rules, *shifted], is_movable, [*range(n_attributes), *of_other])
         merge_into(both.store, both.layout, other.store, n_rules, n_attributes)
@@ -661,7 +579,7 @@ class BayesState:
     def beside(self, rules: Sequence[NumberedRule], is_movable: Sequence[bool]) -> BayesState:
         """Return a state of other rules that has counted nothing, but is as old as this one."""
         state = BayesState(rules, is_movable, self.settings, self.pane)
-        state.pane_tuples, state.pane_length = self.pane_tuples, self.pane_length
+        state.clock[[TUPLES, LENGTH]] = self.clock[[TUPLES, LENGTH]]
         for clock in (HALVINGS, N_TUPLES, DUE):
             state.store.state[clock] = self.store.state[clock]
         return state
@@ -671,6 +589,21 @@ class BayesState:
         twin = BayesState(self.rules, list(self.layout.is_movable), self.settings)
         twin._take_over(self.save(), is_checked=False)
         return twin
+
+
+def _end_sweep(store: Store) -> None:
+    """Forget how far the sweep is: it begins anew."""
+    store.state[SWEEPING] = 0
+    store.state[CARRY] = 0
+
+
+def _part_ends(panes: NDArray[np.int64], n_max: int) -> NDArray[np.int64]:
+    """Return where the parts of a batch end: each is of one pane, and has at most so many tuples."""
+    cuts = np.concatenate([[0], np.flatnonzero(np.diff(panes)) + 1, [panes.size]])
+    n_parts = -(-np.diff(cuts) // n_max)
+    ends = np.repeat(cuts[:-1] - np.cumsum(n_parts) * n_max + n_parts * n_max, n_parts)
+    ends += np.arange(1, ends.size + 1) * n_max
+    return np.minimum(ends, np.repeat(cuts[1:], n_parts))
 
 
 def _n_slots(layout: Layout) -> int:

@@ -22,6 +22,8 @@ from ..values import Values, new_values, reserve_values
 
 TOP = 5  #: of a group: the most frequent cells
 REVERSE_TOP = 3  #: of a reverse group
+#: how many levels a cell can need: if it has no place in `top`, those of the others, and its own
+LEVELS_PER_CELL = 2 * TOP + 1
 
 GROUP = np.dtype(
     [
@@ -281,9 +283,7 @@ def reserve_store(store: Store, n_tuples: int, *, with_votes: bool) -> None:
     n_reverses = n_cells * store.left.shape[1]
     grow(store.reverses, pool_used(store.reverse_pool) + n_reverses)
     grow(store.reverse_table.heads, table_items(store.reverse_table) + n_reverses + 1)
-    n_levels = n_cells * (
-        2 * TOP + 1
-    )  # the cell that has no place in `top`: those of the others, and its own
+    n_levels = n_cells * LEVELS_PER_CELL
     grow(store.levels, pool_used(store.level_pool) + n_levels)
     grow(store.level_table.heads, table_items(store.level_table) + n_levels + 1)
     n_votes = n_cells if with_votes else 0
