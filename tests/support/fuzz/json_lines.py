@@ -37,7 +37,8 @@ def record(draw: random.Random, table: Table, number: int, *, tame: bool, gap: s
         return draw.choice(_OTHERS)
     cells = table.cells(draw, number, tame=tame)
     members = [
-        (name, _value(draw, cell, type, tame=tame))
+        # Audit rows are found by their ids: a text is what it is, while `true` or `1e5` may read otherwise.
+        (name, _value(draw, cell, type, tame=tame or (name == "id" and type == "STRING")))
         for (name, type), cell in zip(table.columns, cells, strict=True)
     ]
     if draw.random() < 0.2 and not tame:
