@@ -72,3 +72,26 @@ def test_output_in_the_input(run: Run, rules: Path, tmp_path: Path, pattern: str
     assert result.exit_code == 2, result.output
     assert "is in the input" in result.stderr
     assert not (tmp_path / "in" / "out").exists()
+
+
+def test_hidden_names(run: Run, rules: Path, tmp_path: Path) -> None:
+    """Files that Spark does not read are left out, and named if they are all; what it reads is checked."""
+    source = tmp_path / "in"
+    source.mkdir()
+    for name in ("_a.csv", ".a.csv", "a.csv._COPYING_"):
+        (source / name).write_text("id,zip,city\n1,1,a\n")
+    arguments = ["clean", "--rules", rules, "--id", "id", "--output", tmp_path / "out"]
+    for input in (source / "_a.csv", source / ".a*"):
+        result = run(*arguments, "--input", input)
+        assert result.exit_code == 2, result.output
+        assert "Spark reads no files whose names begin with _ or a dot" in result.stderr
+    result = run(*arguments, "--input", source)
+    assert (result.exit_code, "has no files" in result.stderr) == (2, True), result.output
+    (source / "_x=1.csv").write_text("id,city,zip\n1,a,1\n")
+    result = run(*arguments, "--input", source, "--schema", "id INT, zip STRING, city STRING")
+    assert (result.exit_code, "_x=1.csv: the columns are in another order" in result.stderr) == (2, True)
+    (source / "_x=1.csv").rename(source / "a.csv")
+    (source / "_year=2024").mkdir()
+    (source / "_year=2024" / "b.csv").write_text("id,city,zip\n2,a,1\n")
+    result = run(*arguments, "--input", source)
+    assert (result.exit_code, "the column '_year' is only in the name" in result.stderr) == (2, True)

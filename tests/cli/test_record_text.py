@@ -142,11 +142,11 @@ def test_only_repaired_cells_change(run: Run, tmp_path: Path) -> None:
 
 
 def test_later_files(run: Run, rules: Path, tmp_path: Path) -> None:
-    """A cell that an inferred type would write differently stays; on the way to Parquet it is quarantined."""
+    """A cell that an inferred type would write differently stays, unless it is a key or leaves as Parquet."""
     source = tmp_path / "in"
     source.mkdir()
     (source / "a.csv").write_text("id,zip,city,reason\n1,1,a,1.5\n2,1,a,2.5\n")
-    later = '007,01234,a,1.10\n8,+3,a,1e2\n9,1,"x\nx",\n10,2,b,3.5\n'
+    later = '007,5,a,3.5\n8,+3,a,1.5\n9,1,"x\nx",\n10,2,b,3.5\n12,01,b,3.5\n13,2,b,1.10\n14,2,b,1e2\n'
     for format in ("csv", "parquet"):
         (source / "b.csv").unlink(missing_ok=True)
         arguments = [
@@ -166,16 +166,18 @@ def test_later_files(run: Run, rules: Path, tmp_path: Path) -> None:
         result = run(*arguments)
         assert result.exit_code == 0, result.output
     assert (tmp_path / "csv" / "part-000001-0000.csv").read_text() == (
-        "id,zip,city,reason\n007,01234,a,1.10\n8,+3,a,1e2\n10,2,b,3.5\n"
+        "id,zip,city,reason\n10,2,b,3.5\n13,2,b,1.10\n14,2,b,1e2\n"
     )
-    quarantined = [row["_record"] for row in read_csv(tmp_path / "csv-quarantine")]
-    assert quarantined == ['9,1,"x', 'x",', "11,1,Café,", LONG.decode()]
+    quarantined = {row["_record"]: row["_quarantine"] for row in read_csv(tmp_path / "csv-quarantine")}
+    keys = ["007,5,a,3.5", "8,+3,a,1.5"]
+    assert list(quarantined) == [*keys, '9,1,"x', 'x",', "12,01,b,3.5", "11,1,Café,", LONG.decode()]
+    assert "zip: '01' would not be written back as it is" in quarantined["12,01,b,3.5"]
     ids = [pq.read_table(path)["id"].to_pylist() for path in sorted((tmp_path / "parquet").glob("part-*"))]
     assert ids == [[1, 2], [10]]
     (path,) = (tmp_path / "parquet-quarantine").glob("part-*")
     reasons = pq.read_table(path)["_quarantine"].to_pylist()
-    assert len(reasons) == 6
-    assert "zip: '01234' would not be written back as it is" in reasons[0]
+    assert len(reasons) == 9
+    assert "id: '007' would not be written back as it is" in reasons[0]
     assert "zip: '+3' would not" in reasons[1]
 
 
@@ -199,7 +201,9 @@ def test_json_in_another_format(run: Run, rules: Path, tmp_path: Path) -> None:
     """On the way from JSON to Parquet, what would be lost or changed is quarantined, also deep in a value."""
     source = tmp_path / "in"
     source.mkdir()
-    (source / "a.jsonl").write_text('{"id":1,"zip":1,"city":"a","n":{"x":[{"y":1}]},"f":1.5,"s":"t"}\n')
+    wide = "12345678901234567890123456789012"  # more digits than Python's decimals have of themselves
+    first = '{"id":1,"zip":1,"city":"a","n":{"x":[{"y":1}]},"f":1.5,"s":"t","wide":'
+    (source / "a.jsonl").write_text(first + wide + "}\n")
     arguments = ["clean", "--rules", rules, "--input", source, "--id", "id", "--output", tmp_path / "out"]
     arguments += ["--output-format", "parquet"]
     assert run(*arguments).exit_code == 0
@@ -209,6 +213,7 @@ def test_json_in_another_format(run: Run, rules: Path, tmp_path: Path) -> None:
         '{"id":4,"zip":1,"f":0.12345678901234567890}': "f: '0.12345678901234567890' would not be written",
         '{"id":5,"zip":1,"f":1e400}': "f: '1e400' would not be written back",
         '{"id":6,"zip":1,"s":1.10}': "s: '1.10' would not be written back",
+        '{"id":10,"zip":1,"f":1e9999999999999999999}': "f: '1e9999999999999999999' would not be written",
         '{"zip":1,"s":1.10}': "id: the id is null",
         '{"id":7,"zip":"1","new":2}': "zip: '1' is not of type bigint; 'new': not in the schema",
     }
@@ -223,6 +228,19 @@ def test_json_in_another_format(run: Run, rules: Path, tmp_path: Path) -> None:
     assert [row["_record"] for row in found] == list(lossy)
     for row, reason in zip(found, lossy.values(), strict=True):
         assert row["_quarantine"].startswith(reason)
+
+
+def test_a_collation(run: Run, rules: Path, tmp_path: Path) -> None:
+    """A repair leaves also where the collation of the column takes the old value for the new one."""
+    (tmp_path / "in.csv").write_text("id,zip,city\n1,1,Paris\n2,1,Paris\n3,1,PARIS\n")
+    result = run(
+        "clean", "--rules", rules, "--input", tmp_path / "in.csv", "--id", "id", "--output", tmp_path / "out",
+        "--schema", "id INT, zip INT, city STRING COLLATE UTF8_LCASE", "--repair", "class",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "1 cell repaired" in result.stdout
+    (path,) = (tmp_path / "out").glob("part-*")
+    assert path.read_text().endswith("\n3,1,Paris\n")
 
 
 def test_members_of_documents(run: Run, rules: Path, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from ..rules.update import RuleUpdate, sort_updates
 from .check import check_control, check_names, check_rules, choose_options, paper_topology
 from .compat import arrow_schema, spark_type
 from .egress import egress
+from .files.exact import only_exact
 from .files.quarantine import unreadable_column
 from .ingress import control_rows, ingress
 from .lane import Lane, static_lane
@@ -128,11 +129,12 @@ def clean(
     any_plain = control is not None or chosen.implied  # later rules, and implied ones, may read any
     plain = [name for name in schema.names if any_plain and is_plain(schema.field(name).type)]
     cells = [name for name in schema.names if name in read or name in plain]
+    unreadable = unreadable_column(df.sparkSession) if quarantine else None
+    df = only_exact(df, {*cells, id}, unreadable)
     ordered, order = _add_order(df, order_by, apart=cells if quarantine else ())
     cells += [name for name in order if name not in cells]
-    unreadable = unreadable_column(df.sparkSession) if quarantine else None
     plan = Plan(
-        schema=schema,
+        schema=arrow_schema(df.schema),
         id=id,
         rules=first_rules,
         updates=updates,

@@ -20,8 +20,10 @@ from .compat import JVM_ERRORS, error_message, moved
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: the names that Spark reads in a directory
-_VISIBLE = "[^_.]*"
+#: the names that Spark reads in a directory; a directory such as `_year=2024` is one of a partitioned table
+_VISIBLE = "{[^_.]*,_*=*}"
+#: but for files that are being written
+_COPYING = "._COPYING_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class Entry:
 def without_scheme(path: str) -> str:
     """Return a path without `file:`, as users write local ones."""
     return re.sub(r"^file:(//)?(?=/)", "", path)
+
+
+def is_visible(name: str) -> bool:
+    """Return whether Spark reads a file of this name."""
+    return not (name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith(_COPYING))
 
 
 def as_plain(path: str) -> str:
@@ -81,8 +88,8 @@ class FileSystem:
         return [found] if found else _sorted(self._fs.globStatus(self._path(pattern)) or ())
 
     def walk(self, pattern: str) -> Iterator[Entry]:
-        """Yield all files at a path, a pattern, or below it; hidden ones in directories are left out."""
-        found = self.match(pattern)
+        """Yield all files at a path, a pattern, or below it; hidden ones are left out."""
+        found = [entry for entry in self.match(pattern) if entry.is_directory or is_visible(entry.name)]
         while found:
             entry = found.pop()
             if entry.is_directory:
@@ -100,7 +107,8 @@ class FileSystem:
             statuses = self._fs.listStatus(self._path(pattern), self._filter(_VISIBLE))
         else:
             statuses = self._fs.globStatus(self._path(pattern), self._filter(_VISIBLE)) or ()
-        return [status.getPath().toString() for status in statuses]
+        paths = (status.getPath().toString() for status in statuses)
+        return [path for path in paths if not path.endswith(_COPYING)]
 
     def read(self, path: str, n_bytes: int | None = None, *, decompress: bool = False) -> bytes:
         """Return the first bytes of a file, or all; decompressed on request if its name says so (`.gz`)."""
@@ -159,7 +167,8 @@ class FileSystem:
         self._fs.delete(self._path(path), True)
 
     def _list(self, directory: Any, names: str) -> list[Entry]:
-        return _sorted(self._fs.listStatus(directory, self._filter(names)))
+        found = _sorted(self._fs.listStatus(directory, self._filter(names)))
+        return [entry for entry in found if not entry.name.endswith(_COPYING)]
 
     def _filter(self, names: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.GlobFilter(names)

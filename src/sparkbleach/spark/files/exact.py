@@ -1,47 +1,59 @@
-"""CSV records that leave in another format: only those that lose nothing."""
+"""CSV records whose cells an inferred type would take for others: they are set aside."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ..plan import quoted
+from ..plan import fresh, quoted
 from .csv_schema import INFERRED, returns
-from .record_text import csv_cells
+from .quarantine import EXACT, TEXT_FORMAT
+from .record_text import MEMBERS, RECORD, csv_cells
 
 
-def only_exact(rows: DataFrame, fields: StructType) -> DataFrame:
-    """Return parsed rows of CSV in which a record is broken if its cells would not be written as they are.
+def only_exact(rows: DataFrame, read: Collection[str], unreadable: str | None) -> DataFrame:
+    """Return rows in which a CSV record is unreadable if a cell that matters does not fit its inferred type.
 
-    Those are cells of an inferred type that would be written in another way, such as 007 as 7; they become
-    null. Of JSON, `quarantine.py: is_lossy` finds out.
+    Such a cell would be written back in another way, as 007 is as 7; it becomes null. It matters if rules
+    read it (they would see the same in 007 and in 7), or if the record is written in another format. Of JSON,
+    `quarantine.py: is_lossy` finds out.
     """
-    inferred = [field for field in fields if INFERRED in field.metadata]
+    if unreadable is None or unreadable not in rows.columns:
+        return rows
+    notes = rows.schema[unreadable].metadata
+    if notes.get(TEXT_FORMAT) != "csv" or RECORD not in rows.columns:
+        return rows
+    matters = {*read, *notes.get(EXACT, ())}
+    inferred = [field for field in rows.schema if INFERRED in field.metadata and field.name in matters]
     if not inferred:
         return rows
-    texts = StructType([StructField(field.name, StringType()) for field in fields])
-    whole = F.when(F.col("broken").isNull(), F.col("text"))
-    rows = rows.withColumn("cells", csv_cells(whole, texts))
+    cells = fresh("_cells", rows.columns)
+    names = rows.schema[RECORD].metadata[MEMBERS]
+    texts = StructType([StructField(f"c{place}", StringType()) for place in range(len(names))])
+    whole = F.when(F.col(quoted(unreadable)).isNull(), F.col(RECORD).cast("string"))
     differs = {
-        field.name: F.coalesce(~returns(F.col(f"cells.{quoted(field.name)}"), field.dataType), F.lit(False))
+        field.name: F.coalesce(
+            ~returns(F.col(f"{cells}.c{names.index(field.name)}"), field.dataType), F.lit(False)
+        )
         for field in inferred
     }
-    changed = reduce(or_, differs.values())
-    kept = [
-        F.when(~differs[name], F.col(f"parsed.{quoted(name)}")).alias(name)
-        if name in differs
-        else F.col(f"parsed.{quoted(name)}").alias(name)
-        for name in fields.names
-    ]
-    return rows.select(
-        "text",
-        F.struct(*kept).alias("parsed"),
-        F.coalesce("broken", F.when(changed, F.col("text"))).alias("broken"),
-    )
+    changed = F.when(reduce(or_, differs.values()), F.col(RECORD).cast("string"))
+
+    def kept(field: StructField) -> Column:
+        column = F.col(quoted(field.name))
+        if field.name in differs:
+            column = F.when(~differs[field.name], column)
+        if field.name == unreadable:
+            column = F.coalesce(column, changed)
+            return column.alias(field.name, metadata={**notes, EXACT: list(differs)})
+        return column.alias(field.name, metadata=field.metadata)
+
+    return rows.withColumn(cells, csv_cells(whole, texts)).select(*map(kept, rows.schema))
 
 
 def inferred_names(fields: StructType) -> list[str]:

@@ -64,8 +64,20 @@ def _losses(place: str, value: Any, type: pa.DataType, *, inferred: bool) -> Ite
 def _is_kept(value: Any, type: pa.DataType) -> bool:
     if pa.types.is_string(type):
         return isinstance(value, str) and not isinstance(value, _Number)
-    if pa.types.is_floating(type):
-        return isinstance(value, _Number) and Decimal(value) == Decimal(repr(float(value)))
-    if pa.types.is_decimal(type):
-        return isinstance(value, _Number) and Decimal(value) == round(Decimal(value), type.scale)
+    try:
+        if pa.types.is_floating(type):
+            return isinstance(value, _Number) and Decimal(value) == Decimal(repr(float(value)))
+        if pa.types.is_decimal(type):
+            return isinstance(value, _Number) and _n_decimals(Decimal(value)) <= type.scale
+    except ArithmeticError:  # an exponent that no number has
+        return False
     return True
+
+
+def _n_decimals(number: Decimal) -> int:
+    """Return how many digits a number has after its point, without zeros at the end."""
+    _, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int) or not any(digits):
+        return 0
+    n_zeros = next(n for n, digit in enumerate(reversed(digits)) if digit)
+    return max(0, -exponent - n_zeros)

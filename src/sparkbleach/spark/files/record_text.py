@@ -135,6 +135,8 @@ def _ddl(fields: Iterable[StructField]) -> str:
 
 
 def _is_same(now: Column, before: Column, field: StructField) -> Column:
+    if isinstance(field.dataType, StringType):  # a collation may take other letters for the same
+        return now.cast("binary").eqNullSafe(before.cast("binary"))
     if isinstance(field.dataType, AtomicType):
         return now.eqNullSafe(before)
     texts = [F.to_json(F.struct(one.alias("cell")), WRITE_OPTIONS["json"]) for one in (now, before)]

@@ -18,7 +18,7 @@ from ...errors import ConfigError, SchemaError
 from ..compat import JVM_ERRORS, error_message
 from ..hadoop import Entry, FileSystem, as_plain, without_scheme
 from ..plan import CONTROL, QUARANTINE, REPAIRS, fresh, quoted
-from .exact import inferred_names, only_exact
+from .exact import inferred_names
 from .formats import FORMATS, guess_format
 from .quarantine import EXACT, TEXT_FORMAT, unreadable_column
 from .record_text import MEMBERS, RECORD, parse
@@ -108,12 +108,13 @@ class Source:
             return reader.format(self.format).schema(schema).option("multiLine", True).load(path)
         texts = read_texts(reader, path, self.format, len(self.columns), self.multiline)
         rows = parse(texts, self.format, self.columns, unreadable)
-        if exact and self.format == "csv":
-            rows = only_exact(rows, self.columns)
         metadata = {TEXT_FORMAT: self.format}
         notes = {**metadata, EXACT: inferred_names(self.columns)} if exact else metadata
         return rows.select(
-            *(F.col(f"parsed.{quoted(name)}").alias(name) for name in self.columns.names),
+            *(
+                F.col(f"parsed.{quoted(field.name)}").alias(field.name, metadata=field.metadata)
+                for field in self.columns
+            ),
             F.col("broken").alias(unreadable, metadata=notes),
             F.col("text").cast("binary").alias(RECORD, metadata={**metadata, MEMBERS: self.columns.names}),
         )
@@ -167,8 +168,13 @@ def _list_files(session: SparkSession, path: str) -> list[Entry]:
     try:
         file_system = FileSystem(session, path)
         files = sorted(file_system.walk(path), key=lambda file: file.path)
-        if not files and file_system.find(path) is None:
+        found = [] if files else file_system.match(path)
+        if not files and not found:
             raise ConfigError(f"input: {path} does not exist; check the path")
+        if found and not any(entry.is_directory for entry in found):
+            raise ConfigError(
+                f"input: Spark reads no files whose names begin with _ or a dot, as in {path}; rename them"
+            )
     except JVM_ERRORS as error:
         raise ConfigError(f"input: cannot list {path} ({error_message(error)}); check the path") from error
     return files
