@@ -230,6 +230,50 @@ def test_json_in_another_format(run: Run, rules: Path, tmp_path: Path) -> None:
         assert row["_quarantine"].startswith(reason)
 
 
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_given_types_in_another_format(run: Run, rules: Path, tmp_path: Path, format: str) -> None:
+    """A cell that says more than its given type takes sets its row aside, unless it leaves as it came."""
+    columns = {"d": "DATE", "p": "DECIMAL(10,2)", "t": "TIMESTAMP", "f": "FLOAT", "e": "DOUBLE"}
+    kept = {
+        "d": "2024-01-31", "p": "1.5", "t": "2024-01-31T10:00:00.123456000+02:00", "f": "0.1", "e": "1e40",
+    }  # fmt: skip
+    lossy = {
+        "d": ["2024-01-31 23:59 junk", "2024-02-01T99"], "p": ["1.005"], "f": ["0.123456789012"],
+        "t": ["2024-01-31T10:00:00.123456789+02:00"], "e": ["1e400"],
+    }  # fmt: skip
+    rows = [kept, *({**kept, name: cell} for name, cells in lossy.items() for cell in cells)]
+    if format == "csv":
+        lines = [",".join(["id,zip,city", *columns])]
+        lines += [f"{id},1,a,{','.join(row.values())}" for id, row in enumerate(rows)]
+    else:
+        lines = [
+            f'{{"id":{id},"zip":1,'
+            + ",".join(
+                f'"{name}":{cell if name in "pfe" else json.dumps(cell)}' for name, cell in row.items()
+            )
+            + "}"
+            for id, row in enumerate(rows)
+        ]
+    (tmp_path / f"in.{format}").write_text("\n".join(lines))
+    schema = ", ".join(
+        ["id INT, zip INT, city STRING", *(f"{name} {type}" for name, type in columns.items())]
+    )
+    result = run(
+        "clean", "--rules", rules, "--input", tmp_path / f"in.{format}", "--id", "id",
+        "--output", tmp_path / "out", "--schema", schema, "--output-format", "parquet",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert [
+        id for path in (tmp_path / "out").glob("part-*") for id in pq.read_table(path)["id"].to_pylist()
+    ] == [0]
+    (path,) = (tmp_path / "out-quarantine").glob("part-*")
+    reasons = {row["_record"]: row["_quarantine"] for row in pq.read_table(path).to_pylist()}
+    assert list(reasons) == lines[-len(rows) + 1 :]
+    cells = [(name, cell) for name, cells in lossy.items() for cell in cells]
+    for (name, cell), reason in zip(cells, reasons.values(), strict=True):
+        assert reason.startswith(f"{name}: '{cell}'")
+
+
 def test_a_collation(run: Run, rules: Path, tmp_path: Path) -> None:
     """A repair leaves also where the collation of the column takes the old value for the new one."""
     (tmp_path / "in.csv").write_text("id,zip,city\n1,1,Paris\n2,1,Paris\n3,1,PARIS\n")

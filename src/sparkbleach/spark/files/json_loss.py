@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from .fit import n_decimals, text_fits
+
 _VALUE_CHARS_MAX = 60
 
 
@@ -21,8 +23,9 @@ class _Number(str):
 def losses(text: str, fields: Sequence[pa.Field], inferred: Collection[str]) -> Iterator[str]:
     """Yield what an object would lose, and what to do about it.
 
-    Those are members, at any depth, that the fields do not have, and values that the types of inferred fields
-    would change: a number in a text, or one with more digits than the type has.
+    Those are members, at any depth, that the fields do not have, values that the types of inferred fields
+    would change (a number in a text, or one with more digits than the type has), and those that say more than
+    a given type takes.
     """
     record = json.loads(text, parse_int=_Number, parse_float=_Number)
     types = {field.name: field.type for field in fields}
@@ -59,6 +62,15 @@ def _losses(place: str, value: Any, type: pa.DataType, *, inferred: bool) -> Ite
             f"{place}: {short(str(value) if isinstance(value, str) else json.dumps(value))} would not be "
             "written back as it is by the inferred type; give --schema"
         )
+    elif not inferred and isinstance(value, str) and not _fits(value, type):
+        yield f"{place}: {short(value)} says more than its type {type} takes; give --schema"
+
+
+def _fits(text: str, type: pa.DataType) -> bool:
+    try:
+        return text_fits(text, type)
+    except (ValueError, ArithmeticError):  # Python reads less than Spark does
+        return False
 
 
 def _is_kept(value: Any, type: pa.DataType) -> bool:
@@ -68,16 +80,7 @@ def _is_kept(value: Any, type: pa.DataType) -> bool:
         if pa.types.is_floating(type):
             return isinstance(value, _Number) and Decimal(value) == Decimal(repr(float(value)))
         if pa.types.is_decimal(type):
-            return isinstance(value, _Number) and _n_decimals(Decimal(value)) <= type.scale
+            return isinstance(value, _Number) and n_decimals(Decimal(value)) <= type.scale
     except ArithmeticError:  # an exponent that no number has
         return False
     return True
-
-
-def _n_decimals(number: Decimal) -> int:
-    """Return how many digits a number has after its point, without zeros at the end."""
-    _, digits, exponent = number.as_tuple()
-    if not isinstance(exponent, int) or not any(digits):
-        return 0
-    n_zeros = next(n for n, digit in enumerate(reversed(digits)) if digit)
-    return max(0, -exponent - n_zeros)
