@@ -15,6 +15,8 @@ import pyarrow as pa
 from .placed_error import PlacedError, refuse
 
 WILDCARD = "_"
+#: an integer of 64 bits has no more digits
+_INTEGER_DIGITS_MAX = 20
 
 _CONSTANTS = (bool, int, float, str, bytes, Decimal, dt.date, dt.datetime, dt.time, dt.timedelta)
 
@@ -138,6 +140,8 @@ def _convert(value: Any, type: pa.DataType) -> pa.Scalar:
         _expect(value, (int, float, Decimal), "write a whole number, without quotes")
         if value != int(value):
             raise _MisfitError("write a whole number")
+        if isinstance(value, Decimal) and value.adjusted() > _INTEGER_DIGITS_MAX:  # int would take hours
+            raise _MisfitError(f"write a whole number within the range of {type}")
         return pa.scalar(int(value), type)
     if kinds.is_floating(type):
         return _convert_float(_expect(value, (int, float, Decimal), "write a number, without quotes"), type)
@@ -158,7 +162,7 @@ def _convert_float(value: float | Decimal, type: pa.DataType) -> pa.Scalar:
     # A fraction takes the nearest value of the type, as the data itself did; a whole number stays exact.
     with np.errstate(over="ignore"):
         near: Any = {16: np.float16, 32: np.float32, 64: np.float64}[type.bit_width](float(value))
-    if np.isinf(near) and not math.isinf(value):
+    if np.isinf(near) and not (isinstance(value, float) and math.isinf(value)):
         raise _MisfitError(f"write a number within the range of {type}")
     if isinstance(value, int) and int(near) != value:
         raise _MisfitError(f"write a whole number that {type} can hold exactly")
