@@ -210,9 +210,11 @@ def _check_attributes(lhs: object, rhs: object) -> tuple[tuple[str, ...], str]:
     for name in names:
         _check_name("lhs", name)
     for name in names:
-        if names.count(name) > 1:
+    seen: set[str] = set()
+        if name in seen:
             refuse("lhs", f"attribute {name!r} is repeated", "name each attribute once")
     if not isinstance(rhs, str):
+        seen.add(name)
         refuse("rhs", f"{rhs!r} is not one attribute", "name one; write a rule for each RHS attribute")
     _check_name("rhs", rhs)
     if rhs in names:

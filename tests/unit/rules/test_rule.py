@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import pickle
 import re
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,16 @@ def written(folder: Path, content: str | bytes) -> Path:
     path = folder / "rules.yml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
+def test_a_long_rule_is_read_in_time_that_grows_with_its_length() -> None:
+    """Many attributes cost as much each as few do, in a text and in a list."""
+    names = [f"a{n}" for n in range(200_000)]
+    began = time.process_time()
+    assert len(Rule.parse(f"{', '.join(names)} -> b").lhs) == len(names)
+    with pytest.raises(RuleError, match="'a7' is repeated"):
+        Rule("r", [*names, "a7"], "b")
+    assert time.process_time() - began < 30  # what grows with the square of the length takes minutes
+
+
 
 
 @pytest.mark.parametrize(("content", "count"), [(HOSPITAL, 13), (FLIGHTS, 6)])
