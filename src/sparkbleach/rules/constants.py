@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from .placed_error import PlacedError, refuse
+from .placed_error import PlacedError, check_text, refuse
 
 WILDCARD = "_"
 #: an integer of 64 bits has no more digits
@@ -55,6 +55,8 @@ def _check_constant(place: str, value: object) -> None:
     if type(value) not in _CONSTANTS:
         kind = type(value).__name__
         refuse(place, f"{value!r} is of type {kind}", "write a plain number, text, date, time or bytes")
+    if isinstance(value, str):
+        check_text(place, value)
     nan = isinstance(value, float) and math.isnan(value)
     if nan or (isinstance(value, Decimal) and not value.is_finite()):
         refuse(place, f"{value!r} is not a number", "leave this row out, or write a number")
@@ -138,10 +140,10 @@ def _convert(value: Any, type: pa.DataType) -> pa.Scalar:
         return pa.scalar(_expect(value, (bool,), "write true or false"), type)
     if kinds.is_integer(type):
         _expect(value, (int, float, Decimal), "write a whole number, without quotes")
-        if value != int(value):
-            raise _MisfitError("write a whole number")
         if isinstance(value, Decimal) and value.adjusted() > _INTEGER_DIGITS_MAX:  # int would take hours
             raise _MisfitError(f"write a whole number within the range of {type}")
+        if value != int(value):
+            raise _MisfitError("write a whole number")
         return pa.scalar(int(value), type)
     if kinds.is_floating(type):
         return _convert_float(_expect(value, (int, float, Decimal), "write a number, without quotes"), type)
