@@ -71,6 +71,12 @@ SCHEMA = pa.schema(
 )
 
 
+#: what PyYAML raises all kinds of errors for
+UNREADABLE_VALUES = (
+    '!!int ""', '!!int "_"', '!!float ""', "!!bool x", "!!timestamp x", f"1{':0' * 300}:0.5",
+)  # fmt: skip
+
+
 def refused(error: SparkbleachError, *parts: str) -> None:
     """Assert that a message has these parts, in this order."""
     assert re.search(".*".join(map(re.escape, parts)), str(error)), str(error)
@@ -535,6 +541,19 @@ GOOD = "rules:\n  - {id: good, lhs: [a], rhs: b}\n"
             7,
             "cannot read",
             "write",
+        ),
+        *(
+            (
+                GOOD + f"  - id: r\n    lhs: a\n    rhs: b\n    {key}:\n    - [x, {value}]\n",
+                7,
+                problem,
+                "write",
+            )
+            for key in ("when", "tableau", "accept_after")
+            for value, problem in (
+                *((value, "YAML cannot read the value") for value in UNREADABLE_VALUES),
+                (f"0x{'f' * 5_000}", "a number has 5002 characters"),
+            )
         ),
         (
             GOOD + "  - id: r\n    lhs: !!python/name:os.system\n    rhs: b\n",
