@@ -40,8 +40,11 @@ _WORKER_GONE = re.compile(r"Python worker exited unexpectedly|PythonWorkerFactor
 #: classes of Spark's errors that only wrap another one
 _WRAPPERS = ("[STREAM_FAILED]", "[FOREACH_BATCH")
 _CAUSE = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
-#: the line that names an exception, in a traceback of Python's and in a stack trace of Java's
+#: the line that names an exception in a stack trace of Java's, and the line that ends a traceback of Python's
 _RAISED = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)*([A-Z]\w*(?:Error|Exception)): (.*\S)", re.MULTILINE)
+_LAST_LINE = re.compile(
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*((?:[\w<>]+\.)*\w+)(?:: *(.*))?$", re.MULTILINE
+)
 _SAYS_NOTHING = ("Traceback (most recent", "An error occurred while calling", "Job aborted due to")
 
 
@@ -97,9 +100,11 @@ def _root_cause(error: Exception) -> str:
     for cause in _CAUSE.findall(text):
         if not cause.startswith(_WRAPPERS):
             return str(cause.strip())
-    for name, message in reversed(_RAISED.findall(text)):
+    raised = {match.start(1): match for trace in (_RAISED, _LAST_LINE) for match in trace.finditer(text)}
+    for _, match in sorted(raised.items(), reverse=True):
+        name, message = match[1], (match[2] or "").strip()
         if not message.startswith(_SAYS_NOTHING):
-            return f"{message} ({name})"
+            return f"{message or 'an error without a message'} ({name})"
     first = next((line for line in text.splitlines() if line.strip()), "")
     message = re.sub(r"SQLSTATE: \w+$", "", first.rpartition("terminated with exception: ")[2]).strip()
     return f"{message or 'an error without a message'} ({type(error).__name__})"
