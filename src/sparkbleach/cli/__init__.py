@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from ..kafka.topic import secrets_among
 from . import bench, broker, check, clean, demo, demo_kafka, dirty, explain, rules
+from .failure import hidden_usage, hide
+
+
+class _Commands(TyperGroup):
+    """The commands. No error about their arguments shows a secret."""
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
+        hide(secrets_among(args))
+        with hidden_usage():
+            return super().make_context(info_name, args, *rest, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with hidden_usage():
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
     name="sparkbleach",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

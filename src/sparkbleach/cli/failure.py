@@ -23,8 +23,8 @@ USAGE = 2
 FAILED = 1
 
 _secrets: set[str] = set()
-#: who somebody is, and his password, in an address
-_USER = re.compile(r"(?<=://)[^/\s@]+@")
+#: who somebody is, and his password, in an address; a number and a slash are a port, not a password
+_USER = re.compile(r"(?<=://)(?:[^/\s@:]*:(?!\d{1,5}/)\S*@|[^/\s]+@)")
 #: what is shorter would hide half of a message
 _SECRET_LENGTH_MIN = 3
 _USAGE_ERRORS = (errors.ConfigError, errors.RuleError, errors.SchemaError)
@@ -77,6 +77,18 @@ def reported_errors(*, debug: bool) -> Iterator[None]:
 def hide(secrets: Iterable[str]) -> None:
     """Have no error and no warning of this process show these texts."""
     _secrets.update(secret for secret in secrets if len(secret) >= _SECRET_LENGTH_MIN)
+
+
+@contextmanager
+def hidden_usage() -> Iterator[None]:
+    """Hide the secrets in what Typer says about wrong arguments."""
+    try:
+        yield
+    except Exception as error:
+        # Typer has a Click of its own, or the package: there is no one class for these errors.
+        if isinstance(getattr(error, "message", None), str):
+            error.message = _hidden(error.message)  # type: ignore[attr-defined]
+        raise
 
 
 def _hidden(text: str) -> str:
