@@ -146,6 +146,36 @@ def test_a_killed_jvm(tmp_path: Path, rules: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_standard_output_that_is_closed_or_full(tmp_path: Path, unbuffered: str) -> None:
+    """If the reader has ended, the command ends without a word, as by SIGPIPE; a full disk is named."""
+    command = [*COMMAND, "rules", "history", "--target", str(tmp_path / "none")]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as closed, open("/dev/full", "wb") as full:
+        ends = [
+            subprocess.run(  # noqa: S603
+                command,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                env=environment,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            for out in (closed, full)
+        ]
+    assert [(end.returncode, end.stderr) for end in ends] == [
+        (141, ""),
+        (
+            1,
+            "error: standard output: it cannot be written (No space left on device); "
+            "make room there, or send it elsewhere\n",
+        ),
+    ]
+
+
 def test_help_and_version() -> None:
     """Help has a paragraph, an example and the options of each command."""
     for command in ("clean", "check", "explain"):

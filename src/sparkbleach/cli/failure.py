@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -68,10 +70,31 @@ def reported_errors(*, debug: bool) -> Iterator[None]:
             say_interrupted(signal.SIGINT)
             raise typer.Exit(exit_code(signal.SIGINT)) from None
         except Exception as error:
+            if isinstance(error, OSError) and _is_of_output(error):
+                raise typer.Exit(_given_up_output(error)) from None
             message, code = explained(error)
             text = traceback.format_exc() if debug else f"error: {message}\n"
             typer.echo(_hidden(text), err=True, nl=False)
             raise typer.Exit(code) from None
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Return whether it is standard output that cannot be written."""
+    return any(frame.f_code is typer.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _given_up_output(error: OSError) -> int:
+    """Say why standard output cannot be written, unless its reader has ended; return the exit code."""
+    with suppress(OSError), Path(os.devnull).open("wb") as nowhere:  # where the rest of it goes at the end
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return exit_code(signal.SIGPIPE)
+    typer.echo(
+        f"error: standard output: it cannot be written ({error.strerror}); "
+        "make room there, or send it elsewhere",
+        err=True,
+    )
+    return FAILED
 
 
 def hide(secrets: Iterable[str]) -> None:
