@@ -83,6 +83,21 @@ def test_a_signal_while_spark_starts(tmp_path: Path, rules: Path, number: signal
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_in_the_first_second(number: signal.Signals, code: int) -> None:
+    """While the command imports what it needs, a signal ends it with a line, and without a traceback."""
+    command = [COMMAND[0], "-X", "importtime", *COMMAND[1:], "rules", "list", "--target", "none"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+        assert process.stderr is not None
+        while "numpy" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        rest = process.stderr.read()
+    assert process.returncode == code, rest
+    assert rest.splitlines()[-1] == f"interrupted by {number.name}"
+    assert "Traceback" not in rest
+
+
 def test_follow_until_ctrl_c(tmp_path: Path, rules: Path) -> None:
     """With --follow later files are cleaned, Ctrl-C ends it with exit code 0, and Spark makes no noise."""
     source, out = tmp_path / "in", tmp_path / "out"

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparkbleach import ConfigError, KafkaError, open_log
-from sparkbleach.cli import app
+from sparkbleach.cli.app import app
 from sparkbleach.cli.topics import await_input
 from sparkbleach.kafka import Topic, TopicLog
 from sparkbleach.kafka.topic import is_topic, parse_options, read_options, secrets_in
