@@ -6,7 +6,7 @@ import base64
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, cast
 
 import numpy as np
@@ -149,15 +149,25 @@ def _convert(value: Any, type: pa.DataType) -> pa.Scalar:
         return _convert_float(_expect(value, (int, float, Decimal), "write a number, without quotes"), type)
     if kinds.is_decimal(type):
         _expect(value, (int, float, Decimal, str), "write a number")
-        try:
-            return pa.scalar(Decimal(str(value)), type)
-        except InvalidOperation:
-            raise _MisfitError("write a number") from None
+        return pa.scalar(_rescaled(value, type), type)
     if is_text(type):
         return pa.scalar(_expect(value, (str,), "put it in quotes"), type)
     if is_bytes(type):
         return pa.scalar(_expect(value, (bytes,), "write bytes (in YAML: !!binary and base64)"), type)
     return _convert_time(value, type)
+
+
+def _rescaled(value: Any, type: pa.DataType) -> Decimal:
+    """Return a number with as many decimals as a type has; ArithmeticError if it does not fit.
+
+    Arrow does not check that: of a number with hundreds of decimals it makes another one, or it crashes.
+    """
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        raise _MisfitError("write a number") from None
+    exactly = Context(prec=type.precision, traps=[InvalidOperation, Inexact])
+    return number.quantize(Decimal(1).scaleb(-type.scale), context=exactly)
 
 
 def _convert_float(value: float | Decimal, type: pa.DataType) -> pa.Scalar:
