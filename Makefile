@@ -38,7 +38,7 @@ test-kills: $(READY) ## Kill cleaning programs 1,000 times, in all topologies, a
 	$(BIN)/python -m tests.kills --kills $(KILLS)
 
 test-fuzz: $(READY) ## Clean 100,000 odd inputs: files, records of topics, checkpoints, rules (about an hour)
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/property/test_rules_fuzz.py
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/property/test_rules_fuzz.py tests/spark/test_odd_records.py
 	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED)
 
 # PySpark 4.1 and 4.2 leave sockets open, which is no fault of the tests.

@@ -5,7 +5,8 @@ Usage: python -m tests.fuzz [--inputs 100000] [--seed 0] [--kinds csv json ...] 
 A round is a stream of one kind, drawn from a seed, which replays it; kinds take turns. Each record is an
 input, and each damage to a checkpoint or a rule log. The command cleans all streams, in one Spark session; a
 stream of files that fails is made smaller, until it has few records. Nothing may take the command down, stop
-it, or make it show a stack trace. Damaged rules and control records are in tests/property/test_rules_fuzz.py.
+it, or make it show a stack trace. Damaged rules are in tests/property/test_rules_fuzz.py, odd control
+records in tests/spark/test_odd_records.py.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sparkbleach.cli import app
+from sparkbleach.cli.app import app
 from sparkbleach.cli.reasons import in_words
 from sparkbleach.engine.engine import Engine
 from sparkbleach.kafka import client

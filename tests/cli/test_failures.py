@@ -153,6 +153,24 @@ def test_a_killed_worker(run: Run, rules: Path, tmp_path: Path, spark: SparkSess
             "Return Message: Traceback (most recent call last):\n  File x\nValueError: not a number\n",
             "not a number (ValueError)",
         ),
+        *(
+            (
+                "[STREAM_FAILED] Query terminated with exception: Job aborted due to stage failure: "
+                "Lost task 0: org.apache.spark.PythonException: Traceback (most recent call last):\n"
+                "  File a\nKeyError: 1\n\nDuring handling of the above exception, another one occurred:\n\n"
+                f"Traceback (most recent call last):\n  File b\n    c()\n{line}\n\n"
+                "\tat org.apache.spark.A\n\tat java.lang.B\n\nDriver stacktrace: SQLSTATE: XXKST",
+                message,
+            )
+            for line, message in (
+                ("MemoryError", "an error without a message (MemoryError)"),
+                ("KeyboardInterrupt", "an error without a message (KeyboardInterrupt)"),
+                ("AssertionError: ", "an error without a message (AssertionError)"),
+                ("pyarrow.lib.ArrowInvalid: offset overflow", "offset overflow (pyarrow.lib.ArrowInvalid)"),
+                ("zlib.error: Error -3", "Error -3 (zlib.error)"),
+                ("a.f.<locals>.Odd: one\ntwo", "one (a.f.<locals>.Odd)"),
+            )
+        ),
     ],
 )
 def test_the_root_cause(text: str, message: str) -> None:

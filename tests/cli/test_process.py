@@ -83,6 +83,21 @@ def test_a_signal_while_spark_starts(tmp_path: Path, rules: Path, number: signal
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_in_the_first_second(number: signal.Signals, code: int) -> None:
+    """While the command imports what it needs, a signal ends it with a line, and without a traceback."""
+    command = [COMMAND[0], "-X", "importtime", *COMMAND[1:], "rules", "list", "--target", "none"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+        assert process.stderr is not None
+        while "numpy" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        rest = process.stderr.read()
+    assert process.returncode == code, rest
+    assert rest.splitlines()[-1] == f"interrupted by {number.name}"
+    assert "Traceback" not in rest
+
+
 def test_follow_until_ctrl_c(tmp_path: Path, rules: Path) -> None:
     """With --follow later files are cleaned, Ctrl-C ends it with exit code 0, and Spark makes no noise."""
     source, out = tmp_path / "in", tmp_path / "out"
@@ -144,6 +159,36 @@ def test_a_killed_jvm(tmp_path: Path, rules: Path) -> None:
         "error: Spark: its JVM has ended, perhaps killed for want of memory; free some memory, "
         "and run the same command again\n"
     )
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_standard_output_that_is_closed_or_full(tmp_path: Path, unbuffered: str) -> None:
+    """If the reader has ended, the command ends without a word, as by SIGPIPE; a full disk is named."""
+    command = [*COMMAND, "rules", "history", "--target", str(tmp_path / "none")]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as closed, open("/dev/full", "wb") as full:
+        ends = [
+            subprocess.run(  # noqa: S603
+                command,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                env=environment,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            for out in (closed, full)
+        ]
+    assert [(end.returncode, end.stderr) for end in ends] == [
+        (141, ""),
+        (
+            1,
+            "error: standard output: it cannot be written (No space left on device); "
+            "make room there, or send it elsewhere\n",
+        ),
+    ]
 
 
 def test_help_and_version() -> None:

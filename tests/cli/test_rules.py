@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from sparkbleach.cli import app
+from sparkbleach.cli.app import app
 from sparkbleach.control.outcome import Outcome
 from sparkbleach.control.rule_log import DirectoryLog
 from sparkbleach.schema_text import schema_to_text

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparkbleach import SparkbleachError
-from sparkbleach.cli import app
+from sparkbleach.cli.app import app
 from sparkbleach.evaluate import tpcds
 from sparkbleach.evaluate.arrive import SteadyReader
 from sparkbleach.evaluate.experiments import EXPERIMENTS

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from sparkbleach.cli import app
+from sparkbleach.cli.app import app
 from tests.support.sales import sales
 
 

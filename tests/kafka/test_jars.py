@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import resource
+import signal
 import ssl
 import subprocess
 import threading
@@ -133,6 +135,35 @@ def test_a_jar_that_was_changed_in_the_cache_is_fetched_again(repository: Reposi
     repository.files.clear()
     with pytest.raises(DownloadError, match="404"):
         jars.connector_jars()
+
+
+def test_a_cache_that_cannot_be_used_is_named(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A jar that cannot be read, and one that cannot be kept, is named; no part of it stays."""
+    connector, *_ = jars.connector_jars()
+    connector.unlink()
+    connector.mkdir()
+    with pytest.raises(DownloadError, match=rf"{connector}: this jar cannot be read \(Is a dir.*remove what"):
+        jars.connector_jars()
+    connector.rmdir()
+    data = b"x" * 100_000
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, before[1]))
+    try:
+        with pytest.raises(DownloadError, match=rf"{connector}: .* be kept \(File too large\); make"):
+            jars._save(connector, data)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert list(connector.parent.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(DownloadError, match=r"jar cannot be read \(Not a directory\); .* XDG_CACHE_HOME"):
+        jars.connector_jars()
+    with pytest.raises(DownloadError, match=r"jar cannot be kept \(Not a directory\); .* XDG_CACHE_HOME"):
+        jars._save(jars.cache() / "a.jar", data)
 
 
 def test_jars_come_by_https_only(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from sparkbleach.cli import app
+from sparkbleach.cli.app import app
 
 #: runs the command in this process
 Run = Callable[..., Result]

@@ -1,57 +1,16 @@
 """The command `sparkbleach`."""
 
-from __future__ import annotations
+import signal
 
-from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
-
-import typer
-
-from . import bench, broker, check, clean, demo, demo_kafka, dirty, explain, rules
-
-app = typer.Typer(
-    name="sparkbleach",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("clean")(clean.clean)
-app.command("check")(check.check)
-app.command("explain")(explain.explain)
-app.add_typer(rules.app)
-app.command("demo")(demo.demo)
-app.command("demo-kafka")(demo_kafka.demo_kafka)
-app.command("broker")(broker.broker)
-app.command("dirty")(dirty.dirty)
-app.command("bench")(bench.bench)
-
-
-def _show_version(wanted: bool) -> None:
-    if not wanted:
-        return
-    try:
-        typer.echo(f"sparkbleach {version('sparkbleach')}")
-    except PackageNotFoundError:
-        typer.echo("sparkbleach (not installed)")
-    raise typer.Exit
-
-
-@app.callback()
-def sparkbleach(
-    _version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end."),
-    ] = False,
-) -> None:
-    """Clean data streams by rules such as `zipcode -> city`.
-
-    A cell that breaks a rule is repaired, tuple by tuple, from what the stream has shown before. Start with
-    `check`, which writes nothing; then run `clean`; then ask `explain` why a cell was changed. `rules`
-    changes the rules of a running stream.
-    """
+from .signals import end_at_once, handled
 
 
 def main() -> None:
-    """Run the command."""
-    app()
+    """Run the command. What it needs is imported here: that takes a second, in which a signal may come."""
+    with handled(end_at_once, signal.SIGINT, signal.SIGTERM):
+        from typer.main import get_command
+
+        from .app import app
+
+        command = get_command(app)
+    command()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -23,8 +25,8 @@ USAGE = 2
 FAILED = 1
 
 _secrets: set[str] = set()
-#: who somebody is, and his password, in an address
-_USER = re.compile(r"(?<=://)[^/\s@]+@")
+#: who somebody is, and his password, in an address; a number and a slash are a port, not a password
+_USER = re.compile(r"(?<=://)(?:[^/\s@:]*:(?!\d{1,5}/)\S*@|[^/\s]+@)")
 #: what is shorter would hide half of a message
 _SECRET_LENGTH_MIN = 3
 _USAGE_ERRORS = (errors.ConfigError, errors.RuleError, errors.SchemaError)
@@ -40,8 +42,11 @@ _WORKER_GONE = re.compile(r"Python worker exited unexpectedly|PythonWorkerFactor
 #: classes of Spark's errors that only wrap another one
 _WRAPPERS = ("[STREAM_FAILED]", "[FOREACH_BATCH")
 _CAUSE = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
-#: the line that names an exception, in a traceback of Python's and in a stack trace of Java's
+#: the line that names an exception in a stack trace of Java's, and the line that ends a traceback of Python's
 _RAISED = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)*([A-Z]\w*(?:Error|Exception)): (.*\S)", re.MULTILINE)
+_LAST_LINE = re.compile(
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*((?:[\w<>]+\.)*\w+)(?:: *(.*))?$", re.MULTILINE
+)
 _SAYS_NOTHING = ("Traceback (most recent", "An error occurred while calling", "Job aborted due to")
 
 
@@ -65,15 +70,48 @@ def reported_errors(*, debug: bool) -> Iterator[None]:
             say_interrupted(signal.SIGINT)
             raise typer.Exit(exit_code(signal.SIGINT)) from None
         except Exception as error:
+            if isinstance(error, OSError) and _is_of_output(error):
+                raise typer.Exit(_given_up_output(error)) from None
             message, code = explained(error)
             text = traceback.format_exc() if debug else f"error: {message}\n"
             typer.echo(_hidden(text), err=True, nl=False)
             raise typer.Exit(code) from None
 
 
+def _is_of_output(error: OSError) -> bool:
+    """Return whether it is standard output that cannot be written."""
+    return any(frame.f_code is typer.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _given_up_output(error: OSError) -> int:
+    """Say why standard output cannot be written, unless its reader has ended; return the exit code."""
+    with suppress(OSError), Path(os.devnull).open("wb") as nowhere:  # where the rest of it goes at the end
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return exit_code(signal.SIGPIPE)
+    typer.echo(
+        f"error: standard output: it cannot be written ({error.strerror}); "
+        "make room there, or send it elsewhere",
+        err=True,
+    )
+    return FAILED
+
+
 def hide(secrets: Iterable[str]) -> None:
     """Have no error and no warning of this process show these texts."""
     _secrets.update(secret for secret in secrets if len(secret) >= _SECRET_LENGTH_MIN)
+
+
+@contextmanager
+def hidden_usage() -> Iterator[None]:
+    """Hide the secrets in what Typer says about wrong arguments."""
+    try:
+        yield
+    except Exception as error:
+        # Typer has a Click of its own, or the package: there is no one class for these errors.
+        if isinstance(getattr(error, "message", None), str):
+            error.message = _hidden(error.message)  # type: ignore[attr-defined]
+        raise
 
 
 def _hidden(text: str) -> str:
@@ -97,9 +135,11 @@ def _root_cause(error: Exception) -> str:
     for cause in _CAUSE.findall(text):
         if not cause.startswith(_WRAPPERS):
             return str(cause.strip())
-    for name, message in reversed(_RAISED.findall(text)):
+    raised = {match.start(1): match for trace in (_RAISED, _LAST_LINE) for match in trace.finditer(text)}
+    for _, match in sorted(raised.items(), reverse=True):
+        name, message = match[1], (match[2] or "").strip()
         if not message.startswith(_SAYS_NOTHING):
-            return f"{message} ({name})"
+            return f"{message or 'an error without a message'} ({name})"
     first = next((line for line in text.splitlines() if line.strip()), "")
     message = re.sub(r"SQLSTATE: \w+$", "", first.rpartition("terminated with exception: ")[2]).strip()
     return f"{message or 'an error without a message'} ({type(error).__name__})"

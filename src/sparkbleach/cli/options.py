@@ -24,7 +24,7 @@ from ..config import (
     read_option,
 )
 from ..errors import ConfigError
-from ..kafka.topic import parse_options, read_options, secrets_in
+from ..kafka.topic import parse_options, read_options, secrets_among, secrets_in
 from ..rules.file import load_updates
 from .failure import hide
 
@@ -80,6 +80,7 @@ class Kafka:
     @cached_property
     def kafka(self) -> dict[str, str]:
         """The settings; from here on no message shows their secrets."""
+        hide(secrets_among([str(self.kafka_config)]))  # given in place of the file
         found = read_options(self.kafka_config) if self.kafka_config else {}
         if self.kafka_config and secrets_in(found) and self.kafka_config.stat().st_mode & stat.S_IROTH:
             typer.echo(

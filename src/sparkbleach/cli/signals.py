@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
-
-import typer
 
 
 def exit_code(number: signal.Signals) -> int:
@@ -18,7 +18,14 @@ def exit_code(number: signal.Signals) -> int:
 
 def say_interrupted(number: signal.Signals) -> None:
     """Say which signal ends the command; there is no summary yet that says it."""
-    typer.echo(f"interrupted by {number.name}", err=True)
+    sys.stderr.write(f"interrupted by {number.name}\n")
+    sys.stderr.flush()
+
+
+def end_at_once(number: int) -> NoReturn:
+    """End the command while nothing has begun that must be ended, too; an import may lose an exception."""
+    say_interrupted(signal.Signals(number))
+    os._exit(exit_code(signal.Signals(number)))
 
 
 @contextmanager

@@ -64,7 +64,7 @@ class Outcome:
             SparkbleachError: If it is damaged.
         """
         try:
-            return cls(**json.loads(text))
+            return cls(**_saved(text))
         except (ValueError, TypeError) as error:
             raise SparkbleachError(
                 f"{place}: this outcome is damaged; restore it from a copy, or delete it, "
@@ -85,3 +85,11 @@ class Outcome:
         if self.kind == "refused":
             return f"refused: {what}: {self.reason}"
         return f"applied: {what}; active from position {self.position:,} on, version {self.version}"
+
+
+def _saved(text: str) -> Any:
+    """Return what was saved, with ? for each half of a character: once these were let pass."""
+    saved = json.loads(text)
+    if r"\ud" in text:
+        saved = json.loads(json.dumps(saved, ensure_ascii=False).encode(errors="replace"))
+    return saved

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 
 from ..errors import RuleError
+from ..rules.placed_error import PlacedError, check_text
 from ..rules.update import RuleUpdate
 
 
@@ -36,7 +37,9 @@ class ControlRecord:
                 raise RuleError(  # noqa: TRY301
                     'control record: it is not a JSON object; write one such as {"op": "delete", "id": "r5"}'
                 )
-            by, published = (_text(data.pop(key, None)) for key in ("by", "published"))
+            given = [data.pop(key, None) for key in ("by", "published")]
+            by, published = map(_text, given)
+            _check_origin(*given)
             update = RuleUpdate.from_dict(data)
             if update.at is not None:
                 raise RuleError(  # noqa: TRY301
@@ -53,10 +56,25 @@ class ControlRecord:
 
 
 def record_text(update: RuleUpdate, by: str) -> str:
-    """Return the text of a control record that is published now."""
+    """Return the text of a control record that is published now.
+
+    Raises:
+        RuleError: If `by` is not valid Unicode.
+    """
+    _check_origin(by)
     now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
     return json.dumps({**update.to_dict(), "by": by, "published": now}, ensure_ascii=False)
 
 
+def _check_origin(*texts: object) -> None:
+    """Check what says who published a record, and when."""
+    try:
+        for text in texts:
+            check_text("by or published", str(text))
+    except PlacedError as fault:
+        raise RuleError(f"control record, {fault.place}: {fault.problem}; {fault.remedy}") from None
+
+
 def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    """Return a value as a text that can be shown: with ? for each half of a character."""
+    return None if value is None else str(value).encode(errors="replace").decode()

@@ -12,12 +12,13 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from ..errors import ConfigError, SparkbleachError
 from ..rules.update import RuleUpdate
+from .openers import OPENERS
 from .outcome import Outcome
 from .record import ControlRecord, record_text
 
@@ -58,11 +59,8 @@ class RuleLog(Protocol):
         """Keep the outcomes of a micro-batch, instead of those that an earlier attempt of it left."""
 
 
-#: by the scheme of a target: opens a log there, with options to connect
-OPENERS: dict[str, Callable[[str, Mapping[str, str] | None], RuleLog]] = {
-    "": lambda target, _: DirectoryLog(target),
-    "file": lambda target, _: DirectoryLog(target.removeprefix("file://")),
-}
+OPENERS[""] = lambda target, _: DirectoryLog(target)
+OPENERS["file"] = lambda target, _: DirectoryLog(target.removeprefix("file://"))
 
 
 def open_log(target: str, options: Mapping[str, str] | None = None) -> RuleLog:

@@ -166,7 +166,10 @@ def unpack(data: bytes) -> tuple[bytes, list[NDArray[Any]]]:
 def _read_array(stream: io.BytesIO, body: memoryview) -> NDArray[Any]:
     """Return the next array; its bytes stay where they are. What it says of its size is not trusted."""
     np.lib.format.read_magic(stream)
-    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    try:
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    except MemoryError:  # of Python's parser, whose stack is small
+        raise ValueError("the header of an array is nested too deeply") from None
     at = stream.tell()
     n_bytes = math.prod(shape) * dtype.itemsize
     if dtype.hasobject or is_fortran or any(n < 0 for n in shape) or not 0 <= n_bytes <= len(body) - at:

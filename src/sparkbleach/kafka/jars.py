@@ -97,7 +97,7 @@ def spark_jars(notify: Callable[[str], None] = lambda _: None) -> str:
     """Return the connector's jars as a value of the setting `spark.jars`.
 
     Raises:
-        DownloadError: If the jars are not in the cache and cannot be fetched.
+        DownloadError: If the jars are not in the cache and cannot be fetched or kept.
     """
     return ",".join(jar.as_uri() for jar in connector_jars(notify))
 
@@ -133,11 +133,17 @@ def _fetch_all(artifacts: Sequence[Artifact], announce: Callable[[], None]) -> l
 
 def _is_kept(artifact: Artifact) -> bool:
     """Return whether the cache has a jar as it must be."""
+    path = cache() / artifact.path
     try:
-        with (cache() / artifact.path).open("rb") as file:
+        with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == artifact.sha256
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise DownloadError(
+            f"{path}: this jar cannot be read ({error.strerror}); remove what is there, correct its "
+            "permissions, or give another cache by XDG_CACHE_HOME"
+        ) from error
 
 
 def _fetch(artifact: Artifact) -> None:
@@ -154,10 +160,22 @@ def _fetch(artifact: Artifact) -> None:
 
 def _save(path: Path, data: bytes) -> None:
     """Write a file so that others see all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(data)
-    os.replace(file.name, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            hidden = Path(file.name)
+            try:
+                file.write(data)
+                file.flush()
+                hidden.replace(path)
+            except BaseException:
+                hidden.unlink()
+                raise
+    except OSError as error:
+        raise DownloadError(
+            f"{path}: this jar cannot be kept ({error.strerror}); make room and check the permissions there, "
+            "or give another cache by XDG_CACHE_HOME"
+        ) from error
 
 
 def _download(path: str) -> bytes:

@@ -13,15 +13,21 @@ from ..errors import ConfigError
 SCHEME = "kafka://"
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_SERVER = re.compile(r"[^\s/:,]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
+_SERVER = re.compile(r"[^\s/:,@]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 #: options with this prefix are for the Python client only, those of _JAVA_ONLY for Spark only
 _PYTHON_ONLY = "librdkafka."
 _JAVA_ONLY = ("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.", "ssl.key.", "sasl.login.")
 #: a key and a value of a Java property, separated by =, : or a blank
 _PROPERTY = re.compile(r"((?:\\.|[^=:\s\\])+)(?:\s*[=:]\s*|\s+)(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_SECRET = re.compile(r"password|secret|token|jaas|credential|\.key$|key\.pem$", re.IGNORECASE)
-_QUOTED_SECRET = re.compile(r"""(?:password|secret)\s*=\s*["']?([^"';\s]+)""", re.IGNORECASE)
+_KEY = re.compile(r"[A-Za-z0-9._-]+")
+_SECRET = re.compile(r"password|passphrase|secret|token|jaas|credential|\.key$|key\.pem$", re.IGNORECASE)
+_QUOTED_SECRET = re.compile(
+    r"""(?:password|passphrase|secret)\s*=\s*(?:"((?:\\.|[^"\\])+)"|'((?:\\.|[^'\\])+)'|([^"';\s]+))""",
+    re.IGNORECASE | re.DOTALL,
+)
+#: an argument such as sasl.password=hunter2, perhaps behind --kafka-option=
+_ASSIGNMENT = re.compile(r"(?:-[\w-]*=)?([\w.-]+)(?:=|:(?=\S))(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,8 @@ def read_options(path: str | os.PathLike[str]) -> dict[str, str]:
         if found is None or not found[2]:
             raise ConfigError(f"kafka config: {path}:{number} has no value (not shown); write key=value")
         key, value = (_ESCAPE.sub(_unescaped, part) for part in found.groups())
+        if not _KEY.fullmatch(key):
+            raise ConfigError(f"kafka config: {path}:{number} has an odd key (not shown); write key=value")
         options[key.removeprefix("kafka.")] = value
     return options
 
@@ -138,7 +146,14 @@ def _unescaped(escape: re.Match[str]) -> str:
 def secrets_in(options: Mapping[str, str]) -> list[str]:
     """Return the values of options that must not be shown, and the secrets within them."""
     found = [value for key, value in options.items() if _SECRET.search(key)]
-    return found + [text for value in found for text in _QUOTED_SECRET.findall(value)]
+    within = [text for value in found for texts in _QUOTED_SECRET.findall(value) for text in texts if text]
+    return found + within
+
+
+def secrets_among(arguments: Iterable[str]) -> list[str]:
+    """Return the secrets in arguments of a command, wherever they stand."""
+    matches = [match for argument in arguments if (match := _ASSIGNMENT.fullmatch(argument))]
+    return [secret for match in matches for secret in secrets_in({match[1]: match[2]})]
 
 
 def parse_options(texts: Iterable[str]) -> dict[str, str]:
@@ -146,7 +161,7 @@ def parse_options(texts: Iterable[str]) -> dict[str, str]:
     options = {}
     for number, text in enumerate(texts, start=1):
         key, equals, value = text.partition("=")
-        if not equals or not key.strip():
+        if not equals or not _KEY.fullmatch(key.strip()):
             raise ConfigError(
                 f"kafka option: number {number} (not shown, it may be a secret) is not key=value; "
                 "write key=value, such as security.protocol=SSL"

@@ -6,15 +6,17 @@ import base64
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from .placed_error import PlacedError, refuse
+from .placed_error import PlacedError, check_text, refuse
 
 WILDCARD = "_"
+#: an integer of 64 bits has no more digits
+_INTEGER_DIGITS_MAX = 20
 
 _CONSTANTS = (bool, int, float, str, bytes, Decimal, dt.date, dt.datetime, dt.time, dt.timedelta)
 
@@ -53,6 +55,8 @@ def _check_constant(place: str, value: object) -> None:
     if type(value) not in _CONSTANTS:
         kind = type(value).__name__
         refuse(place, f"{value!r} is of type {kind}", "write a plain number, text, date, time or bytes")
+    if isinstance(value, str):
+        check_text(place, value)
     nan = isinstance(value, float) and math.isnan(value)
     if nan or (isinstance(value, Decimal) and not value.is_finite()):
         refuse(place, f"{value!r} is not a number", "leave this row out, or write a number")
@@ -136,6 +140,8 @@ def _convert(value: Any, type: pa.DataType) -> pa.Scalar:
         return pa.scalar(_expect(value, (bool,), "write true or false"), type)
     if kinds.is_integer(type):
         _expect(value, (int, float, Decimal), "write a whole number, without quotes")
+        if isinstance(value, Decimal) and value.adjusted() > _INTEGER_DIGITS_MAX:  # int would take hours
+            raise _MisfitError(f"write a whole number within the range of {type}")
         if value != int(value):
             raise _MisfitError("write a whole number")
         return pa.scalar(int(value), type)
@@ -143,10 +149,7 @@ def _convert(value: Any, type: pa.DataType) -> pa.Scalar:
         return _convert_float(_expect(value, (int, float, Decimal), "write a number, without quotes"), type)
     if kinds.is_decimal(type):
         _expect(value, (int, float, Decimal, str), "write a number")
-        try:
-            return pa.scalar(Decimal(str(value)), type)
-        except InvalidOperation:
-            raise _MisfitError("write a number") from None
+        return pa.scalar(_rescaled(value, type), type)
     if is_text(type):
         return pa.scalar(_expect(value, (str,), "put it in quotes"), type)
     if is_bytes(type):
@@ -154,11 +157,24 @@ def _convert(value: Any, type: pa.DataType) -> pa.Scalar:
     return _convert_time(value, type)
 
 
+def _rescaled(value: Any, type: pa.DataType) -> Decimal:
+    """Return a number with as many decimals as a type has; ArithmeticError if it does not fit.
+
+    Arrow does not check that: of a number with hundreds of decimals it makes another one, or it crashes.
+    """
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        raise _MisfitError("write a number") from None
+    exactly = Context(prec=type.precision, traps=[InvalidOperation, Inexact])
+    return number.quantize(Decimal(1).scaleb(-type.scale), context=exactly)
+
+
 def _convert_float(value: float | Decimal, type: pa.DataType) -> pa.Scalar:
     # A fraction takes the nearest value of the type, as the data itself did; a whole number stays exact.
     with np.errstate(over="ignore"):
         near: Any = {16: np.float16, 32: np.float32, 64: np.float64}[type.bit_width](float(value))
-    if np.isinf(near) and not math.isinf(value):
+    if np.isinf(near) and not (isinstance(value, float) and math.isinf(value)):
         raise _MisfitError(f"write a number within the range of {type}")
     if isinstance(value, int) and int(near) != value:
         raise _MisfitError(f"write a whole number that {type} can hold exactly")

@@ -23,6 +23,8 @@ from .update import RuleUpdate
 
 # YAML 1.1 reads 01234 as octal, and 12:30 as a number in base 60.
 _AMBIGUOUS_NUMBER = re.compile(r"[-+]?0[0-9_]+|.*:.*")
+#: no type of a column holds a number that is longer
+_NUMBER_LENGTH_MAX = 1_000
 _INT_TAG = "tag:yaml.org,2002:int"
 _WRITE_RULES = "write rules: and a list of rules"
 #: by key of a file of rules: what to do if it is there twice
@@ -277,21 +279,28 @@ def _key(key: yaml.Node, seen: dict[str, Any], known: Sequence[str]) -> str:
 def _constructed(name: str, node: yaml.Node) -> Any:
     """Return a key's value as plain Python values."""
     for scalar in _scalars(node):
+        if scalar.tag == _INT_TAG and len(scalar.value) > _NUMBER_LENGTH_MAX:
+            problem = f"a number has {len(scalar.value)} characters"
+            raise _NodeError(scalar, PlacedError(name, problem, "write a shorter one, or put it in quotes"))
         if scalar.tag == _INT_TAG and _AMBIGUOUS_NUMBER.fullmatch(scalar.value):
             problem = f"YAML reads {scalar.value} as octal or base 60"
             raise _NodeError(
                 scalar, PlacedError(name, problem, "put it in quotes, or drop the leading zeros")
             )
-    try:
-        value = SafeConstructor().construct_object(node, deep=True)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        problem = getattr(error, "problem", None) or str(error)
-        raise _NodeError(
-            node, PlacedError(name, f"YAML cannot read the value: {problem}", "write it plainly")
-        ) from None
+    value = _plain(name, node)
     if value is None and name != "tableau":
         raise _NodeError(node, PlacedError(name, "it has no value", "write one, or leave the key out"))
     return value
+
+
+def _plain(name: str, node: yaml.Node) -> Any:
+    try:
+        return SafeConstructor().construct_object(node, deep=True)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        problem = getattr(error, "problem", None) or str(error)
+    except (LookupError, AttributeError, ArithmeticError):  # as for !!bool x
+        problem = "it is not of the type that its tag or its form says"
+    raise _NodeError(node, PlacedError(name, f"YAML cannot read the value: {problem}", "write it plainly"))
 
 
 def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:

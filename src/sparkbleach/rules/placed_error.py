@@ -29,6 +29,17 @@ def refuse(place: str, problem: str, remedy: str) -> NoReturn:
     raise PlacedError(place, problem, remedy)
 
 
+def check_text(place: str, text: str) -> None:
+    """Check that a text is valid Unicode: half of a surrogate pair can be neither written nor compared."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = text[error.start]
+        refuse(
+            place, f"the text has {half!r}, which is half of a character", "write whole characters of Unicode"
+        )
+
+
 def near_matches(name: str, names: Sequence[str]) -> str:
     """Return a hint at the names nearest to a wrong one, or at all names if none is near."""
     near = [other for other in names if other.casefold() == name.casefold()]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ..config import is_accept_after
 from ..errors import RuleError
 from .constants import check_tableau, decode_tableau, encode_constant
-from .placed_error import PlacedError, near_matches, refuse
+from .placed_error import PlacedError, check_text, near_matches, refuse
 from .short_form import format_name, format_short_form, parse_short_form
 
 KEYS = ("id", "lhs", "rhs", "when", "nulls", "tableau", "mode", "certain", "accept_after")
@@ -199,6 +199,7 @@ def _check_name(place: str, name: object) -> None:
         refuse(place, f"{name!r} is not a text", "write a text; in YAML, put it in quotes")
     if not name.strip():
         refuse(place, "it is empty", "write a name")
+    check_text(place, name)
 
 
 def _check_attributes(lhs: object, rhs: object) -> tuple[tuple[str, ...], str]:
@@ -209,9 +210,11 @@ def _check_attributes(lhs: object, rhs: object) -> tuple[tuple[str, ...], str]:
         refuse("lhs", "it is empty", "name at least one attribute")
     for name in names:
         _check_name("lhs", name)
+    seen: set[str] = set()
     for name in names:
-        if names.count(name) > 1:
+        if name in seen:
             refuse("lhs", f"attribute {name!r} is repeated", "name each attribute once")
+        seen.add(name)
     if not isinstance(rhs, str):
         refuse("rhs", f"{rhs!r} is not one attribute", "name one; write a rule for each RHS attribute")
     _check_name("rhs", rhs)
@@ -227,6 +230,7 @@ def _check_when(when: object) -> str | None:
         refuse("when", f"{when!r} is not a text", "write a SQL predicate; in YAML, put it in quotes")
     if not when.strip():
         refuse("when", "it is blank", "write a SQL predicate, or leave it out")
+    check_text("when", when)
     return when.strip()
 
 

@@ -12,6 +12,7 @@ _BARE_NAME = r"[\w.-]+"
 _BARE_ATTRIBUTE = r"[^\W\d]\w*"
 _NAME = re.compile(rf"\s*(?:{_QUOTED}|({_BARE_NAME}))\s*:")
 _ATTRIBUTE = re.compile(rf"\s*(?:{_QUOTED}|({_BARE_ATTRIBUTE}))")
+_NEXT = re.compile(r"\s*(->|,)")
 _WHERE = re.compile(r"\s*where\b", re.IGNORECASE)
 
 
@@ -24,14 +25,12 @@ def parse_short_form(text: str) -> tuple[str | None, list[str], str, str | None]
     while True:
         attribute, at = _read_attribute(text, at)
         lhs.append(attribute)
-        rest = text[at:].lstrip()
-        at = len(text) - len(rest)
-        if rest.startswith("->"):
-            at += len("->")
-            break
-        if not rest.startswith(","):
+        following = _NEXT.match(text, at)
+        if following is None:
             raise _fault(text, at, "',' or '->' is expected")
-        at += len(",")
+        at = following.end()
+        if following[1] == "->":
+            break
     rhs, at = _read_attribute(text, at)
     if not text[at:].strip():
         return name, lhs, rhs, None

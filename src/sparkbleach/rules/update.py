@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ..errors import RuleError
 from .check import check_not_id, check_rules
+from .placed_error import PlacedError, check_text
 from .rule import Rule
 
 #: by operation: the key of what it is about
@@ -40,6 +41,10 @@ class RuleUpdate:
             raise RuleError(
                 f"{self.place}: give either a rule to add, or the id of one to delete or to promote"
             )
+        try:
+            check_text("id", self.id)
+        except PlacedError as fault:
+            raise RuleError(f"{self.place}, {fault.place}: {fault.problem}; {fault.remedy}") from None
 
     @property
     def place(self) -> str:
@@ -76,7 +81,7 @@ class RuleUpdate:
             raise RuleError(f"rule update, op: {op!r} is unknown; write add, delete or promote")
         if set(data) - {"at"} != {"op", subject}:
             raise RuleError(
-                f"rule update {dict(data)!r}: it has {', '.join(sorted(data))}; "
+                f"rule update {dict(data)!r}: it has {', '.join(map(repr, data))}; "
                 f"{op} needs exactly op and {subject}, and at if it is for a given position"
             )
         about = data[subject]

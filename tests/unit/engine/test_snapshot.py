@@ -375,6 +375,24 @@ class TestRefused:
         with pytest.raises(SnapshotError, match="damaged"):
             Engine.restore(small() + more)
 
+    @pytest.mark.parametrize("text", ["-" * 9_000 + "1", "(" * 150 + ")" * 150, "[" * 4_000])
+    def test_array_that_is_none(self, text: str) -> None:
+        """A right checksum helps nothing if the header of an array is too much for Python's parser."""
+        (length,) = struct.unpack_from("<Q", small(), HEAD.size)
+        header = text.encode() + b"\n"
+        start = HEAD.size + 8 + length
+        body = small()[HEAD.size : start] + b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+        with pytest.raises(SnapshotError, match="damaged"):
+            Engine.restore(HEAD.pack(MAGIC, FORMAT_VERSION, zlib.crc32(body), len(body)) + body)
+
+    def test_rule_that_is_none(self) -> None:
+        """A rule that could not be made any more is refused, such as one whose id is no valid Unicode."""
+        header, arrays = small_engine().snapshot_parts()
+        wrong = header.replace(b'"av"', b'"\\ud800"')
+        assert wrong != header
+        with pytest.raises(SnapshotError, match="half of a character"):
+            Engine.restore_parts(wrong, arrays)
+
     @pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, 2**32 - 1])
     def test_other_version(self, version: int) -> None:
         """The format version of another release is named, with the one that can be read."""

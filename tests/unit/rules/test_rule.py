@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import pickle
 import re
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,12 @@ SCHEMA = pa.schema(
 )
 
 
+#: what PyYAML raises all kinds of errors for
+UNREADABLE_VALUES = (
+    '!!int ""', '!!int "_"', '!!float ""', "!!bool x", "!!timestamp x", f"1{':0' * 300}:0.5",
+)  # fmt: skip
+
+
 def refused(error: SparkbleachError, *parts: str) -> None:
     """Assert that a message has these parts, in this order."""
     assert re.search(".*".join(map(re.escape, parts)), str(error)), str(error)
@@ -121,6 +128,11 @@ def test_rule_is_a_value() -> None:
         ({"tableau": [["_", Decimal("sNaN")]]}, "tableau row 1", "not a number", "write a number"),
         ({"tableau": [["_", []]]}, "tableau row 1", "[] is of type list", "write a plain"),
         ({"tableau": [["_", np.float64(1)]]}, "tableau row 1", "of type float64", "write a plain"),
+        ({"id": "x\ud800"}, "id", "'\\ud800', which is half of a character", "whole characters"),
+        ({"lhs": ["\ud800"]}, "lhs", "half of a character", "whole characters"),
+        ({"rhs": "\udfff"}, "rhs", "half of a character", "whole characters"),
+        ({"when": "a = '\ud800'"}, "when", "half of a character", "whole characters"),
+        ({"tableau": [["_", "\ud800"]]}, "tableau row 1", "half of a character", "whole characters"),
     ],
 )
 def test_structural_mistakes_are_refused(
@@ -278,6 +290,16 @@ def test_from_dict_refuses(change: dict[str, Any], place: str, problem: str, rem
     with pytest.raises(RuleError) as caught:
         Rule.from_dict(mapping)
     refused(caught.value, f"rule 'zip_city', {place}: ", problem, "; ", remedy)
+
+
+def test_a_long_rule_is_read_in_time_that_grows_with_its_length() -> None:
+    """Many attributes cost as much each as few do, in a text and in a list."""
+    names = [f"a{n}" for n in range(200_000)]
+    began = time.process_time()
+    assert len(Rule.parse(f"{', '.join(names)} -> b").lhs) == len(names)
+    with pytest.raises(RuleError, match="'a7' is repeated"):
+        Rule("r", [*names, "a7"], "b")
+    assert time.process_time() - began < 30  # what grows with the square of the length takes minutes
 
 
 def written(folder: Path, content: str | bytes) -> Path:
@@ -520,6 +542,19 @@ GOOD = "rules:\n  - {id: good, lhs: [a], rhs: b}\n"
             "cannot read",
             "write",
         ),
+        *(
+            (
+                GOOD + f"  - id: r\n    lhs: a\n    rhs: b\n    {key}:\n    - [x, {value}]\n",
+                7,
+                problem,
+                "write",
+            )
+            for key in ("when", "tableau", "accept_after")
+            for value, problem in (
+                *((value, "YAML cannot read the value") for value in UNREADABLE_VALUES),
+                (f"0x{'f' * 5_000}", "a number has 5002 characters"),
+            )
+        ),
         (
             GOOD + "  - id: r\n    lhs: !!python/name:os.system\n    rhs: b\n",
             4,
@@ -691,6 +726,8 @@ UTC = dt.UTC
         (pa.decimal64(12, 2), "1.5", Decimal("1.50")),
         (pa.decimal128(20, 2), 1.1, Decimal("1.10")),
         (pa.decimal256(50, 2), 7, Decimal("7.00")),
+        (pa.decimal128(5, 2), Decimal(f"1.{'0' * 300}"), Decimal("1.00")),
+        (pa.decimal128(5, -2), 1200, Decimal("1.2E+3")),
         (pa.string(), "x", "x"),
         (pa.large_string(), "", ""),
         (pa.string_view(), "é", "é"),
@@ -743,6 +780,12 @@ def test_constants_take_the_type_of_the_attribute(
         (pa.int8(), 300, "can hold exactly"),
         (pa.uint8(), -1, "can hold exactly"),
         (pa.int64(), 2**70, "can hold exactly"),
+        (pa.uint64(), Decimal("1e100000000"), "within the range"),
+        (pa.int8(), Decimal("0.5"), "write a whole number"),
+        (pa.float64(), Decimal("-1e100000000"), "within the range"),
+        (pa.decimal128(5, 2), Decimal("1e100000000"), "can hold exactly"),
+        (pa.decimal128(5, 2), Decimal("-1e-100000000"), "can hold exactly"),
+        (pa.decimal256(50, 2), "1e-100000000", "can hold exactly"),
         (pa.float64(), "1.5", "without quotes"),
         (pa.float64(), 2**53 + 1, "can hold exactly"),
         (pa.float64(), 10**400, "can hold exactly"),
@@ -754,7 +797,6 @@ def test_constants_take_the_type_of_the_attribute(
         (pa.decimal128(5, 2), "NaN", "can hold exactly"),
         (pa.decimal128(5, 2), float("inf"), "can hold exactly"),
         (pa.string(), 75001, "in quotes"),
-        (pa.string(), "\ud800", "can hold exactly"),
         (pa.binary(), "x", "write bytes"),
         (pa.binary(2), b"x", "can hold exactly"),
         (pa.date32(), "1 May", "YYYY-MM-DD"),

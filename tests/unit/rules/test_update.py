@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,8 @@ class TestRuleUpdate:
             ({"op": "delete"}, "delete needs exactly op and id"),
             ({"op": "delete", "id": "r", "rule": "a -> b"}, "delete needs exactly op and id"),
             ({"op": "promote", "id": 3}, "3 is not a text"),
+            ({"op": "delete", "id": "\ud800"}, "rule update, id: .* half of a character; write whole"),
+            ({"op": "delete", "\ud800": 1}, r"it has 'op', '\\ud800'; delete needs"),
             ({"op": "add", "rule": 3}, "3 is not a rule"),
             ({"op": "add", "rule": "a -> b", "at": None}, "at: it is null"),
             ({"op": "add", "rule": "a -> b", "at": -1}, "-1 is not a position"),
@@ -132,6 +135,15 @@ class TestControlRecord:
         assert "leave at out" in str(record.problem)
         assert record.by == "me"
 
+    @pytest.mark.parametrize("key", ["by", "published"])
+    def test_half_of_a_character(self, key: str) -> None:
+        """A record whose origin is not valid Unicode is refused, and can be shown; nobody publishes one."""
+        record = ControlRecord.read("1", json.dumps({"op": "delete", "id": "r", key: "\ud800!"}))
+        assert "half of a character" in str(record.problem)
+        assert getattr(record, key) == "?!"
+        with pytest.raises(RuleError, match="half of a character"):
+            record_text(UPDATES[0], "\udcff")
+
     @pytest.mark.parametrize("update", UPDATES)
     def test_what_was_published(self, update: RuleUpdate) -> None:
         """A published update is read as it was, with who and when."""
@@ -169,6 +181,17 @@ class TestDirectoryLog:
         log.record(11, [])
         assert log.outcomes() == [outcome(0, "started")]
         assert log.published() == []
+
+    def test_outcomes_with_half_of_a_character(self, tmp_path: Path) -> None:
+        """Outcomes of the time when such texts were applied are read; other texts stay as they are."""
+        log = DirectoryLog(tmp_path)
+        rule = {"id": "\ud800é😀", "lhs": ["a"], "rhs": "b"}
+        before = outcome(0)
+        log.record(1, [replace(before, update={"op": "add", "rule": rule}, by="\udfff"), before])
+        read, after = log.outcomes()
+        assert str(read).startswith('applied: add "?é😀": a -> b;')
+        assert read.by == "?"
+        assert after == before
 
     def test_targets(self, tmp_path: Path) -> None:
         """A target is a directory, with or without a scheme."""
