@@ -225,6 +225,23 @@ def test_json_in_another_format(run: Run, rules: Path, tmp_path: Path) -> None:
         assert row["_quarantine"].startswith(reason)
 
 
+def test_members_that_differ_by_case(run: Run, rules: Path, tmp_path: Path) -> None:
+    """Members that differ by case only are refused with their file; with a schema the other one stays."""
+    source = tmp_path / "in [é]"
+    source.mkdir()
+    (source / "a.jsonl").write_text('{"id":1,"zip":1,"city":"a"}\n{"id":2,"zip":1,"city":"b"}\n')
+    line = '{"id":3,"zip":1,"city":"a","Zip":5}\n'
+    (source / "b.jsonl").write_text(line)
+    arguments = ["clean", "--rules", rules, "--input", source, "--id", "id", "--output", tmp_path / "out"]
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        f"error: {source / 'b.jsonl'}: an object has the member 'Zip', others have 'zip' (case does not"
+    )
+    assert run(*arguments, "--schema", "id INT, zip INT, city STRING").exit_code == 0
+    assert line in "".join(path.read_text() for path in (tmp_path / "out").glob("part-*"))
+
+
 NAMES = [
     "_row",
     "_order_0",

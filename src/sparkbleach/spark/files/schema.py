@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from urllib.parse import unquote
 
 from pyspark.errors import ParseException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
 from ...errors import ConfigError, SchemaError
 from ..compat import error_message, memory_bytes, rows_of_text
-from ..hadoop import Entry, as_plain
+from ..hadoop import Entry, as_plain, without_scheme
 from .csv_schema import INFERRED, check_csv
 from .parquet_schema import check_parquet
 from .quarantine import unreadable_column
@@ -87,4 +88,26 @@ def _infer_json(session: SparkSession, files: Sequence[Entry], multiline: bool) 
             if multiline
             else f"{files[0]}: no line of the input is a JSON object; write one per line, or give --multiline"
         )
+    _check_spellings(objects, [field.name for field in fields])
     return StructType([StructField(field.name, field.dataType, True, {INFERRED: True}) for field in fields])
+
+
+def _check_spellings(objects: DataFrame, names: Sequence[str]) -> None:
+    """Check that no members of JSON objects differ by upper and lower case only; name the rarer of two."""
+    by_lower: dict[str, str] = {}
+    for name in names:
+        other = by_lower.setdefault(name.lower(), name)
+        if other == name:
+            continue
+        members = objects.select(
+            F.explode(F.json_object_keys("text")).alias("name"), F.col("_metadata.file_path").alias("path")
+        )
+        counts = members.where(F.col("name").isin(name, other)).groupBy("name")
+        rarer = counts.agg(F.count("*").alias("n"), F.min("path").alias("path")).orderBy("n", "name").first()
+        if rarer is not None:
+            usual = name if rarer["name"] == other else other
+            raise SchemaError(
+                f"{without_scheme(unquote(rarer['path']))}: an object has the member {rarer['name']!r}, "
+                f"others have {usual!r} (case does not count); make them the same, or give --schema with one "
+                "of them: the other stays in the text of its object"
+            )
