@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 
 CONVERSIONS = ("csv to json", "csv to parquet", "json to csv")
 #: in the order in which they take turns
-KINDS = ("csv", "json", "kafka", "multiline", "csv", "json", "kafka", *CONVERSIONS, "parquet", "checkpoints")
+KINDS = (
+    *("csv", "json", "kafka", "multiline", "csv", "json", "kafka", "documents"),
+    *CONVERSIONS,
+    *("parquet", "checkpoints"),
+)
 #: a damage takes a start of the command: one stands for this number of records of other kinds
 _RECORDS_PER_DAMAGE = 300
 _SECONDS_MAX = 3_600

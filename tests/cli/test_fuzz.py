@@ -10,7 +10,11 @@ from tests.fuzz import KINDS, run_round
 from tests.support.profiles import NIGHTLY
 
 SIZE = 3_000 if NIGHTLY else 300
-FILES = sorted({*KINDS} - {"kafka"}) if NIGHTLY else ["checkpoints", "csv", "csv to json", "json", "parquet"]
+FILES = (
+    sorted({*KINDS} - {"kafka"})
+    if NIGHTLY
+    else [*("checkpoints", "csv", "csv to json", "documents", "json", "multiline", "parquet")]
+)
 SEEDS = range(4 if NIGHTLY else 1)
 
 

@@ -119,8 +119,8 @@ class Parsing:
         bool,
         Option(
             "--multiline",
-            help="Quoted CSV cells may have line breaks, and a JSON file is one document, such as a list of "
-            "objects. Each file is then read by one task.",
+            help="Quoted CSV cells may have line breaks, and a JSON file is one document, an object or a "
+            "list of objects, which leave as a line each. One task then reads all files of a micro-batch.",
         ),
     ] = False
     order_by: Annotated[

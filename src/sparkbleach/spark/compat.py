@@ -22,7 +22,7 @@ from ..errors import SparkbleachError
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 #: what a call into the JVM raises: PySpark turns some of Java's exceptions into its own, and not others
 JVM_ERRORS = (Py4JJavaError, PySparkException)
@@ -91,6 +91,18 @@ def launch_jvm(conf: SparkConf, stderr: int | None) -> None:
             context._ensure_initialized(gateway=gateway, conf=conf)
     except (AttributeError, TypeError) as error:
         raise moved("SparkContext._gateway, its _ensure_initialized or launch_gateway") from error
+
+
+def memory_bytes(session: SparkSession) -> int:
+    """Return how much memory the JVM of a session may take.
+
+    PySpark has no public way to the JVM. Seen in 4.1, 4.2 and 4.3.
+    """
+    inner: Any = session
+    try:
+        return int(inner._jvm.java.lang.Runtime.getRuntime().maxMemory())
+    except (AttributeError, TypeError) as error:
+        raise moved("SparkSession._jvm") from error
 
 
 def silence_accumulators(context: SparkContext) -> None:

@@ -59,11 +59,11 @@ class Table:
         return cells
 
 
-def header(draw: random.Random, table: Table, end: bytes = b"") -> bytes:
-    """Return the header of a file, with what may be before it. All lines end with `end`, if it is given."""
+def header(draw: random.Random, table: Table) -> bytes:
+    """Return the header of a file, with what may be before it."""
     lead = draw.choice([b"", b"", b"\xef\xbb\xbf", b"\n", b" \r\n", b"\xef\xbb\xbf\n"])
     names = ",".join(quoted(draw, name) for name, _ in table.columns).encode()
-    return (b"" if end else lead) + names + (end or line_end(draw))
+    return lead + names + line_end(draw)
 
 
 def record(draw: random.Random, table: Table, number: int, *, tame: bool) -> bytes:
@@ -93,15 +93,21 @@ def record(draw: random.Random, table: Table, number: int, *, tame: bool) -> byt
     return data + line_end(draw)
 
 
-def multiline_record(draw: random.Random, table: Table, number: int, end: bytes) -> bytes:
-    """Return a record that is well-formed, and may go over several lines."""
+def multiline_record(draw: random.Random, table: Table, number: int) -> bytes:
+    """Return a record that may go over several lines; now and then a quote in it does not end."""
+    kind = draw.random()
+    if kind < 0.005:
+        return record(draw, table, number, tame=False)
     cells = table.cells(draw, number, tame=draw.random() < 0.5)
     if draw.random() < 0.4:
         place = draw.randrange(2, len(cells))
         cells[place] = draw.choice(["a\nb", "\n", "a\r\nb", "a\rb", 'x\n"y"\n', "\n\n", "a,\nb"])
     if draw.random() < 0.03:
         cells = draw.choice([cells[:-1], [*cells, "more"]])
-    return ",".join(quoted(draw, cell) for cell in cells).encode() + end
+    data = ",".join(quoted(draw, cell) for cell in cells)
+    if kind < 0.007:
+        data += draw.choice(['"', ',"', '"x'])
+    return data.encode() + line_end(draw)
 
 
 def quoted(draw: random.Random, cell: str) -> str:

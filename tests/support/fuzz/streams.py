@@ -20,7 +20,10 @@ from tests.support.fuzz.compare import Written, compare, readable
 from tests.support.fuzz.csv_files import Table
 from tests.support.fuzz.texts import (
     csv_file,
+    document_file,
+    document_values,
     json_file,
+    multiline_csv_file,
     raw_cells,
     read_csv_record,
     read_json_record,
@@ -39,17 +42,21 @@ class InputFile:
         head: What is before the records.
         records: The records, each with the end of its line.
         run: Before which run it comes.
+        between: What is between records.
+        tail: What is after them.
     """
 
     name: str
     head: bytes
     records: tuple[bytes, ...]
     run: int
+    between: bytes = b""
+    tail: bytes = b""
 
     @property
     def data(self) -> bytes:
         """The whole file, without compression."""
-        return self.head + b"".join(self.records)
+        return self.head + self.between.join(self.records) + self.tail
 
 
 @dataclass(frozen=True)
@@ -71,12 +78,12 @@ def draw_case(kind: str, seed: int, n: int) -> Case:
     """Return the stream of files that a seed stands for, with about `n` records.
 
     Args:
-        kind: `csv`, `json`, `multiline`, `csv to json`, `csv to parquet` or `json to csv`.
+        kind: `csv`, `json`, `multiline`, `documents`, `csv to json`, `csv to parquet` or `json to csv`.
         seed: Of the stream.
         n: How many records.
     """
     draw = random.Random(f"{kind} {seed}")  # noqa: S311 -- not for secrets
-    is_json = kind.startswith("json")
+    is_json = kind.startswith("json") or kind == "documents"
     table = Table.draw(draw, json_lines.NAMES if is_json else None)
     given = draw.random() < 0.5
     files: list[InputFile] = []
@@ -90,24 +97,27 @@ def draw_case(kind: str, seed: int, n: int) -> Case:
                 left if len(files) % _FILES_MAX == _FILES_MAX - 1 else min(left, draw.randint(1, 1 + n // 5))
             )
             left -= size
+            frame = _frame(draw, damaged=given or run == 1) if kind == "documents" else None
             ids = range(number, number + size)
             number += size
-            ending = "jsonl" if is_json else "csv"
+            ending = ("json" if frame else "jsonl") if is_json else "csv"
             packed = ".gz" if draw.random() < 0.1 else ""
             head = b"\xef\xbb\xbf" if is_json and draw.random() < 0.1 else b""
-            end = b""
             if not is_json:
-                end = draw.choice([b"\n", b"\r\n"]) if kind == "multiline" else b""
-                head = csv_files.header(draw, table, end)
-            make = _maker(kind, draw, table, end, tame=tame)
+                head = csv_files.header(draw, table)
+            make = _maker(kind, draw, table, tame=tame)
             records = [make(one) for one in ids]
             if draw.random() < 0.3:
                 records[-1] = records[-1].rstrip(b"\r\n")
-            files.append(InputFile(f"{run}-{len(files):03}.{ending}{packed}", head, tuple(records), run))
+            name = f"{run}-{len(files):03}.{ending}{packed}"
+            if frame:
+                files.append(InputFile(name, head + frame[0], tuple(records), run, *frame[1:]))
+            else:
+                files.append(InputFile(name, head, tuple(records), run))
     arguments: list[str] = []
     if given:
         arguments += ["--schema", table.ddl]
-    if kind == "multiline":
+    if kind in ("multiline", "documents"):
         arguments.append("--multiline")
     if " to " in kind:
         arguments += ["--output-format", kind.rpartition(" ")[2]]
@@ -120,9 +130,30 @@ def draw_case(kind: str, seed: int, n: int) -> Case:
     return Case(kind, tuple(files), json.dumps({"rules": rules}), tuple(arguments), number)
 
 
-def _maker(kind: str, draw: random.Random, table: Table, end: bytes, *, tame: bool) -> Callable[[int], bytes]:
+def _frame(draw: random.Random, *, damaged: bool) -> tuple[bytes, bytes, bytes]:
+    """Return what is before, between and after the objects of a document; if damaged, it may be none."""
+    if damaged and draw.random() < 0.2:
+        return draw.choice(
+            [
+                (b"", b"\n", b"\n"),
+                (b"", b" ", b""),
+                (b"[", b",", b""),
+                (b"[", b",", b"] x"),
+                (b"[", b",", b",]"),
+            ]
+        )
+    return (
+        draw.choice([b"[", b" [\n", b"\r\n["]),
+        draw.choice([b",", b",\n", b"\n, "]),
+        draw.choice([b"]", b"\n]\r\n"]),
+    )
+
+
+def _maker(kind: str, draw: random.Random, table: Table, *, tame: bool) -> Callable[[int], bytes]:
     if kind == "multiline":
-        return lambda number: csv_files.multiline_record(draw, table, number, end)
+        return lambda number: csv_files.multiline_record(draw, table, number)
+    if kind == "documents":
+        return lambda number: _object(draw, table, number, tame=tame or draw.random() < 0.3)
     # An odd file has tame records, too.
     if kind.startswith("json"):
         return lambda number: (
@@ -130,6 +161,14 @@ def _maker(kind: str, draw: random.Random, table: Table, end: bytes, *, tame: bo
             + csv_files.line_end(draw)
         )
     return lambda number: csv_files.record(draw, table, number, tame=tame or draw.random() < 0.3)
+
+
+def _object(draw: random.Random, table: Table, number: int, *, tame: bool) -> bytes:
+    """Return an object of a document; an odd one has brackets in pairs, but for one in a thousand."""
+    data = json_lines.record(draw, table, number, tame=tame, gap=" \t\r\n")
+    if tame or draw.random() < 0.001 or len(document_values(b"[" + data + b"]") or ()) == 1:
+        return data
+    return json_lines.record(draw, table, number, tame=True, gap=" \t\r\n")
 
 
 def check_case(case: Case, directory: Path) -> list[str]:
@@ -164,26 +203,26 @@ def check_case(case: Case, directory: Path) -> list[str]:
             return [f"a stack trace: {result.output[-2000:]}"]
     fields = json.loads((directory / "out-checkpoint" / "sparkbleach.json").read_text())["schema"]["fields"]
     schema = _Schema([one["name"] for one in fields], [str(one["type"]) for one in fields])
-    if case.kind == "multiline":
-        return _check_multiline(read, directory, schema)
     if " to " in case.kind:
         return _check_conversion(case, read, directory, schema)
-    if case.kind == "json":
-        records = [record for file in read for record in json_file(file.data)]
+    if case.kind in ("json", "documents"):
+        split = json_file if case.kind == "json" else document_file
+        records = [record for file in read for record in split(file.data)]
         reader = partial(read_json_record, names=schema.names, types=schema.types, id="id")
         out = [line for path in parts(directory / "out") for line in path.read_bytes().split(b"\n")[:-1]]
     else:
-        records = [record for file in read for record in csv_file(file.data)]
+        split = csv_file if case.kind == "csv" else multiline_csv_file
+        records = [record for file in read for record in split(file.data)]
         reader = partial(read_csv_record, names=schema.names, types=schema.types, id="id")
         out = []
         for path in parts(directory / "out"):
-            lines = path.read_bytes().split(b"\n")
+            head, _, body = path.read_bytes().partition(b"\n")
             if (
-                lines.pop() != b""
-                or [value_of(cell) for cell in raw_cells(lines.pop(0).decode()) or ()] != schema.names
+                not body.endswith(b"\n")
+                or [value_of(cell) for cell in raw_cells(head.decode()) or ()] != schema.names
             ):
                 return [f"{path} has no header, or no end"]
-            out += lines
+            out += body.split(b"\n")[:-1] if case.kind == "csv" else multiline_csv_file(head + b"\n" + body)
     return compare(records, Written(out, quarantined(directory), audit(directory)), reader)
 
 
@@ -244,41 +283,6 @@ def whole_csv(data: bytes) -> list[list[str | None]]:
             text = ""
     assert not text, f"no end: {text[:100]!r}"
     return rows
-
-
-def _normal(cells: Sequence[str | None]) -> tuple[str | None, ...]:
-    return tuple(None if cell is None else cell.replace("\r\n", "\n").replace("\r", "\n") for cell in cells)
-
-
-def _check_multiline(read: Sequence[InputFile], directory: Path, schema: _Schema) -> list[str]:
-    came = [_normal(row) for file in read for row in whole_csv(file.data)[1:]]
-    out = Counter(
-        _normal(row) for path in parts(directory / "out") for row in whole_csv(path.read_bytes())[1:]
-    )
-    apart = Counter(_normal(row) for text in quarantined(directory) for row in whole_csv(text.encode()))
-    repaired: dict[str, set[int]] = {}
-    for repair in audit(directory):
-        repaired.setdefault(str(repair["id"]), set()).add(schema.names.index(repair["attribute"]))
-    left = []
-    for row in came:
-        if out[row]:
-            out[row] -= 1
-        else:
-            left.append(row)
-    changed = {row[0]: row for row in out.elements()}
-    problems = []
-    for row in left:
-        now = changed.get(row[0], ())
-        kept = [place for place in range(len(row)) if place not in repaired.get(str(row[0]), ())]
-        if len(now) == len(row) and all(now[place] == row[place] for place in kept):
-            del changed[row[0]]
-        elif apart[row]:
-            apart[row] -= 1
-        else:
-            problems.append(f"{row!r} is nowhere, or is {now!r}")
-    problems += [f"out, but not in: {row!r}" for row in changed.values()]
-    problems += [f"in quarantine, but not in: {row!r}" for row in apart.elements()]
-    return problems[:5]
 
 
 def _check_conversion(case: Case, read: Sequence[InputFile], directory: Path, schema: _Schema) -> list[str]:

@@ -77,6 +77,84 @@ def csv_file(data: bytes) -> list[bytes]:
     return lines_of(data, bytes(range(33)))[1:]
 
 
+def multiline_csv_file(data: bytes) -> list[bytes]:
+    """Return the records of a CSV file with a header whose quoted cells may have line breaks."""
+    after = {
+        b'"': {"begin": "quoted", "quoted": "closing", "closing": "quoted", "bare": "bare"},
+        b",": {"begin": "begin", "quoted": "quoted", "closing": "begin", "bare": "begin"},
+    }
+    other = {"begin": "bare", "quoted": "quoted", "closing": "bare", "bare": "bare"}
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    records, begin, state = [], 0, "begin"
+    for at in range(len(data)):
+        letter = data[at : at + 1]
+        if letter == b"\n" and state != "quoted":
+            records.append(data[begin:at].removesuffix(b"\r"))
+            begin, state = at + 1, "begin"
+        else:
+            state = after.get(letter, other)[state]
+    rest = data[begin:]
+    records.append(rest.removesuffix(b"\n") if state == "quoted" else rest.removesuffix(b"\r"))
+    return [record for record in records if record.strip(bytes(range(33)))][1:]
+
+
+_TOKENS = re.compile(
+    r'"(?:[^"\\]|\\.)*"|[\[\]{},"]|[ \t\r\n]+|[\x0b\x0c]|[^ \t\r\n\x0b\x0c\[\]{},"]+', re.DOTALL
+)
+
+
+def document_file(data: bytes) -> list[bytes]:
+    """Return the records of a file that is to be a JSON document: its values, or all of it."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    values = document_values(data)
+    return [data] if values is None else values
+
+
+def document_values(data: bytes) -> list[bytes] | None:
+    """Return the values of a JSON document, each on a line; None if their brackets do not fit."""
+    tokens = _bare(_TOKENS.findall(data.decode("latin-1")))
+    is_list = tokens[:1] == ["["]
+    if is_list and (tokens[-1] != "]" or len(tokens) == 1):
+        return None
+    if is_list:
+        tokens = tokens[1:-1]
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for one in tokens:
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(one, 0)
+        if depth < 0 or one == '"':
+            return None
+        if one == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(one)
+    parts = [_bare(part) for part in parts]
+    if parts == [[]]:
+        return []
+    if depth or not all(map(_is_one_value, parts)) or (len(parts) > 1 and not is_list):
+        return None
+    return ["".join(map(_without_break, part)).encode("latin-1") for part in parts]
+
+
+def _bare(tokens: list[str]) -> list[str]:
+    """Return tokens without the gaps before and after them."""
+    places = [at for at, token in enumerate(tokens) if token.strip(" \t\r\n")]
+    return tokens[places[0] : places[-1] + 1] if places else []
+
+
+def _is_one_value(tokens: list[str]) -> bool:
+    depth, ends = 0, []
+    for at, token in enumerate(tokens):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token, 0)
+        if depth == 0:
+            ends.append(at)
+    return ends == [len(tokens) - 1] and tokens[0] not in ("\x0b", "\x0c")
+
+
+def _without_break(token: str) -> str:
+    return token if token.strip(" \t\r\n") else re.split(r"[\r\n]", token)[0]
+
+
 def json_file(data: bytes) -> list[bytes]:
     """Return the records of a file of JSON lines."""
     return lines_of(data, b" \t\r")

@@ -84,7 +84,7 @@ def _header_problem(header: Sequence[str], expected: Sequence[str]) -> str | Non
 
 def _infer(session: SparkSession, paths: list[str], names: Sequence[str], multiline: bool) -> StructType:
     """Infer types; one whose text would differ from the cell's, as 7 does from 007, is not taken."""
-    texts = read_texts(session.read, paths, "csv", len(names), multiline)
+    texts = read_texts(session.read, paths, "csv", multiline)
     fields = StructType([StructField(f"c{place}", StringType()) for place in range(len(names))])
     rows = parse(texts, "csv", fields, "unreadable").where(F.col("broken").isNull())
     reader = session.read.options(**CSV_CELLS, inferSchema=True, timestampType="TIMESTAMP_NTZ")

@@ -107,8 +107,8 @@ def _csv_reason(
     cells = cells_of(text)
     if cells is None:
         return (
-            "malformed: a quoted cell does not end on its line, or has text after it; double quotes in it, "
-            "and keep it on one line, unless --multiline is given"
+            "malformed: a quoted cell does not end, or has text after it; double quotes in it, "
+            "and give --multiline if it goes over several lines"
         )
     if any(end in text for end in NO_CHARACTERS):
         return "malformed: U+FFFE and U+FFFF are no characters, and Spark cannot read them; remove them"
@@ -154,7 +154,12 @@ def _json_reason(
         if not isinstance(error, json.JSONDecodeError):
             return f"malformed: not valid JSON: {error}"
         problem = error.msg.removesuffix(" at")
-        return f"malformed: not valid JSON: {problem} at character {error.pos + 1}"
+        remedy = (
+            "; leave --multiline out if each line is an object"
+            if problem == "Extra data" and "\n" in text
+            else ""
+        )
+        return f"malformed: not valid JSON: {problem} at character {error.pos + 1}{remedy}"
     if not isinstance(record, dict):
         return f"malformed: a JSON object is needed, this is {short(text)}"
     try:

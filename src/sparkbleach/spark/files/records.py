@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from .formats import CSV_QUOTES, WRITE_OPTIONS
+from .whole_files import csv_records, documents
 
 #: each byte is a character, so that no byte is lost
 _BYTES = "ISO-8859-1"
@@ -23,43 +23,36 @@ _LINES: dict[str, Any] = {
     "escape": "\ufffd",
     "nullValue": "\ufffc",
 }
-_CELLS: dict[str, Any] = {
-    "header": True,
-    "enforceSchema": True,
-    "encoding": _BYTES,
-    "multiLine": True,
-    **CSV_QUOTES,
-    "nullValue": "\ufffc",  # so that "" is not null
-    "columnNameOfCorruptRecord": "unread",
-}
-
-
-def keeps_text(format: str, multiline: bool) -> bool:
-    """Return whether the records of files have a text: all but Parquet and JSON documents."""
-    return format == "csv" or (format == "json" and not multiline)
 
 
 def read_texts(
-    reader: DataFrameReader | DataStreamReader, path: Any, format: str, n_columns: int, multiline: bool
+    reader: DataFrameReader | DataStreamReader, path: Any, format: str, multiline: bool
 ) -> DataFrame:
     """Return the records of files as rows with the column `text`; blank lines are left out.
 
-    The text is that of the line, without its end; it may not be valid UTF-8. The text of a CSV record over
-    several lines is made of its cells.
+    The text is that of the line or, with `multiline`, of the record; it has no line end, and may not be valid
+    UTF-8.
     """
+    if multiline:
+        return _read_whole(reader, path, format).select(F.col("text").cast("string").alias("text"))
     if format == "json":
         lines = reader.format("text").option("lineSep", "\n").load(path)
         text = _without_return(F.col("value"))
         return lines.select(text.alias("text")).where(F.btrim("text", F.lit(" \t\r")) != "")
-    if not multiline:
-        lines = reader.format("csv").options(**_LINES).schema("value STRING").load(path)
-        text = _without_return(F.col("value"))
-    else:
-        names = [f"c{place}" for place in range(n_columns)]
-        schema = ", ".join(f"{name} STRING" for name in [*names, "unread"])
-        lines = reader.format("csv").options(**_CELLS).schema(schema).load(path)
-        text = F.coalesce("unread", F.to_csv(F.struct(*names), WRITE_OPTIONS["csv"]))
+    lines = reader.format("csv").options(**_LINES).schema("value STRING").load(path)
+    text = _without_return(F.col("value"))
     return lines.select(F.encode(text, _BYTES).cast("string").alias("text"))
+
+
+def _read_whole(reader: DataFrameReader | DataStreamReader, path: Any, format: str) -> DataFrame:
+    """Return the records of files, which may go over several lines, as bytes."""
+    if format == "json":
+        files = reader.format("text").option("wholetext", True).load(path)
+        return files.select(documents(F.col("value")).alias("texts")).select(F.explode("texts").alias("text"))
+    lines = reader.format("text").option("lineSep", "\n").load(path)
+    place = (F.col("_metadata.file_path"), F.col("_metadata.file_block_start"))
+    records = lines.select(csv_records(F.col("value").cast("binary"), *place).alias("text"))
+    return records.where(F.col("text").isNotNull())
 
 
 def _without_return(line: Column) -> Column:

@@ -3,42 +3,57 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import SparkSession
+from pyspark.errors import ParseException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from ...errors import ConfigError, SchemaError
-from ..compat import error_message, rows_of_text
-from ..hadoop import Entry, as_plain
+from ..compat import error_message, memory_bytes, rows_of_text
+from ..hadoop import Entry, as_plain, without_scheme
 from .csv_schema import INFERRED, check_csv
 from .parquet_schema import check_parquet
 from .quarantine import unreadable_column
 from .record_text import is_record
 from .records import read_texts
 
+#: how many times as much memory as it is long a JSON document takes, as measured
+_MEMORY_OF_DOCUMENT = 16
+
 
 def check_schema(
     session: SparkSession, files: Sequence[Entry], format: str, schema: StructType | None, multiline: bool
 ) -> StructType:
     """Return the schema of files, inferred if none is given, after checking that each file fits."""
+    if format == "json" and multiline:
+        _check_sizes(session, files)
     if format == "csv":
         schema = check_csv(session, files, schema, multiline)
     elif format == "parquet":
         schema = check_parquet(session, files, schema)
     elif schema is None:
         schema = _infer_json(session, files, multiline)
-    elif multiline:
-        for file in files:
-            _check_document(session, file, schema)
     seen: set[str] = set()
     for name in schema.names:
         if name.lower() in seen:
             raise SchemaError(f"schema: the column {name!r} is there twice (case does not count); rename one")
         seen.add(name.lower())
     return schema
+
+
+def _check_sizes(session: SparkSession, files: Sequence[Entry]) -> None:
+    """Check that Spark's memory has room for each JSON document; a compressed one may still be too long."""
+    most = memory_bytes(session) // _MEMORY_OF_DOCUMENT
+    for file in files:
+        if file.size > most:
+            raise SchemaError(
+                f"{file}: it has {file.size >> 20} MB, but a JSON document is read whole, and Spark has "
+                f"memory for {most >> 20} MB; split it, write an object per line and leave --multiline out, "
+                "or set SPARK_DRIVER_MEMORY, as in SPARK_DRIVER_MEMORY=8g"
+            )
 
 
 def parse_schema(text: str) -> StructType:
@@ -62,54 +77,37 @@ def parse_schema(text: str) -> StructType:
 
 
 def _infer_json(session: SparkSession, files: Sequence[Entry], multiline: bool) -> StructType:
-    if multiline:
-        inferred = _schema_of_documents(session, files)
-    else:
-        paths = [as_plain(file.path) for file in files]
-        texts = read_texts(session.read, paths, "json", 0, multiline)
-        inferred = session.read.json(rows_of_text(texts.where(is_record(F.col("text"), "json")))).schema
+    texts = read_texts(session.read, [as_plain(file.path) for file in files], "json", multiline)
+    objects = texts.where(is_record(F.col("text"), "json"))
+    inferred = session.read.json(rows_of_text(objects)).schema
     fields = [field for field in inferred if field.name != unreadable_column(session)]
     if not fields:
         raise SchemaError(
-            f"{files[0]}: no line of the input is a JSON object; write one per line, or give --multiline"
+            f"{files[0]}: no file of the input is a JSON object or a list of them; correct them, or leave "
+            "--multiline out if each line is an object"
+            if multiline
+            else f"{files[0]}: no line of the input is a JSON object; write one per line, or give --multiline"
         )
+    _check_spellings(objects, [field.name for field in fields])
     return StructType([StructField(field.name, field.dataType, True, {INFERRED: True}) for field in fields])
 
 
-def _schema_of_documents(session: SparkSession, files: Sequence[Entry]) -> StructType:
-    """Return the schema of JSON documents."""
-    try:
-        return session.read.json([as_plain(file.path) for file in files], multiLine=True).schema
-    except AnalysisException as error:
-        if error.getCondition() != "COLUMN_ALREADY_EXISTS":
-            raise
-        where = str(files[0]) if len(files) == 1 else f"one of {files[0]} and {len(files) - 1:,} more files"
-        name = (error.getMessageParameters() or {}).get("columnName", "a name")
-        raise SchemaError(
-            f"{where}: an object has {name} twice (case does not count); correct it, or leave the file out"
-        ) from error
-
-
-def _check_document(session: SparkSession, file: Entry, schema: StructType) -> None:
-    """Check that a JSON document has no member that the schema does not have, at any depth."""
-    found = _schema_of_documents(session, [file])
-    name = next(_missing(found, schema), None)
-    if name is not None and name != unreadable_column(session):
-        raise SchemaError(
-            f"{file}: the member {name!r} is not in the schema, and would be lost; name it in --schema "
-            "from the first run on, remove it from the file, or leave the file out"
+def _check_spellings(objects: DataFrame, names: Sequence[str]) -> None:
+    """Check that no members of JSON objects differ by upper and lower case only; name the rarer of two."""
+    by_lower: dict[str, str] = {}
+    for name in names:
+        other = by_lower.setdefault(name.lower(), name)
+        if other == name:
+            continue
+        members = objects.select(
+            F.explode(F.json_object_keys("text")).alias("name"), F.col("_metadata.file_path").alias("path")
         )
-
-
-def _missing(found: DataType, wanted: DataType, place: str = "") -> Iterator[str]:
-    """Yield what a type has that another one lacks."""
-    if isinstance(found, StructType) and isinstance(wanted, StructType):
-        types = {field.name: field.dataType for field in wanted}
-        for field in found:
-            name = f"{place}{field.name}"
-            if field.name in types:
-                yield from _missing(field.dataType, types[field.name], f"{name}.")
-            else:
-                yield name
-    elif isinstance(found, ArrayType) and isinstance(wanted, ArrayType):
-        yield from _missing(found.elementType, wanted.elementType, place)
+        counts = members.where(F.col("name").isin(name, other)).groupBy("name")
+        rarer = counts.agg(F.count("*").alias("n"), F.min("path").alias("path")).orderBy("n", "name").first()
+        if rarer is not None:
+            usual = name if rarer["name"] == other else other
+            raise SchemaError(
+                f"{without_scheme(unquote(rarer['path']))}: an object has the member {rarer['name']!r}, "
+                f"others have {usual!r} (case does not count); make them the same, or give --schema with one "
+                "of them: the other stays in the text of its object"
+            )

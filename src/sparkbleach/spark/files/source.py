@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from ...config import check_choice
 from ...errors import ConfigError, SchemaError
@@ -22,8 +22,9 @@ from .exact import inferred_names
 from .formats import FORMATS, guess_format
 from .quarantine import EXACT, TEXT_FORMAT, unreadable_column
 from .record_text import MEMBERS, RECORD, parse
-from .records import keeps_text, read_texts
+from .records import read_texts
 from .schema import check_schema
+from .whole_files import keep_files_whole
 
 #: how many bytes of files a micro-batch takes, unless a number of files is given
 _BYTES_PER_BATCH = 256 << 20
@@ -102,11 +103,7 @@ class Source:
         unreadable = unreadable_column(self.session)
         if self.format == "parquet":
             return reader.format("parquet").schema(self.columns).load(path)
-        if not keeps_text(self.format, self.multiline):
-            text = StructField(unreadable, StringType(), True, {TEXT_FORMAT: self.format})
-            schema = StructType([*self.columns, text])
-            return reader.format(self.format).schema(schema).option("multiLine", True).load(path)
-        texts = read_texts(reader, path, self.format, len(self.columns), self.multiline)
+        texts = read_texts(reader, path, self.format, self.multiline)
         rows = parse(texts, self.format, self.columns, unreadable)
         metadata = {TEXT_FORMAT: self.format}
         notes = {**metadata, EXACT: inferred_names(self.columns)} if exact else metadata
@@ -150,6 +147,8 @@ def open_source(
     for file in files:
         _check_no_partition(path, file)
     format = check_choice("input format", format, FORMATS) if format else guess_format(path, files)
+    if multiline:
+        keep_files_whole(session)
     columns = check_schema(session, files, format, schema, multiline)
     # The last one is Spark's, for the path of a row's file.
     taken = (unreadable_column(session), RECORD, REPAIRS, QUARANTINE, CONTROL, "_metadata")
