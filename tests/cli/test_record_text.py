@@ -232,7 +232,7 @@ def test_json_in_another_format(run: Run, rules: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", ["csv", "json"])
 def test_given_types_in_another_format(run: Run, rules: Path, tmp_path: Path, format: str) -> None:
-    """A cell that says more than its given type takes sets its row aside, unless it leaves as it came."""
+    """A cell that says more than its given type takes quarantines its record in another format."""
     columns = {"d": "DATE", "p": "DECIMAL(10,2)", "t": "TIMESTAMP", "f": "FLOAT", "e": "DOUBLE"}
     kept = {
         "d": "2024-01-31", "p": "1.5", "t": "2024-01-31T10:00:00.123456000+02:00", "f": "0.1", "e": "1e40",

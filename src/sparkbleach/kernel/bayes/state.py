@@ -598,7 +598,7 @@ def _end_sweep(store: Store) -> None:
 
 
 def _part_ends(panes: NDArray[np.int64], n_max: int) -> NDArray[np.int64]:
-    """Return where the parts of a batch end: each is of one pane, and has at most so many tuples."""
+    """Return where the parts of a batch end: each is of one pane, and has up to `n_max` tuples."""
     cuts = np.concatenate([[0], np.flatnonzero(np.diff(panes)) + 1, [panes.size]])
     n_parts = -(-np.diff(cuts) // n_max)
     ends = np.repeat(cuts[:-1] - np.cumsum(n_parts) * n_max + n_parts * n_max, n_parts)

@@ -1,4 +1,4 @@
-"""CSV records with cells of which the types of their columns would lose something: they are set aside."""
+"""CSV records with cells of which the types of their columns would lose something: they are quarantined."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from .record_text import is_record
 from .records import read_texts
 
 #: how many times as much memory as it is long a JSON document takes, as measured
-_MEMORY_OF_DOCUMENT = 16
+_MEMORY_OF_DOCUMENT = 32
 
 
 def check_schema(
