@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -70,7 +71,14 @@ class Round:
 
 
 def run_round(kind: str, seed: int, size: int, broker: Broker | None = None) -> Round:
-    """Run a round in a directory of its own; `kafka` needs a broker."""
+    """Run a round in a directory of its own; `kafka` needs a broker. A round that breaks off is wrong."""
+    try:
+        return _run_round(kind, seed, size, broker)
+    except Exception:
+        return Round(kind, seed, size, size, [f"it broke off: {traceback.format_exc()}"])
+
+
+def _run_round(kind: str, seed: int, size: int, broker: Broker | None) -> Round:
     with tempfile.TemporaryDirectory(prefix="sparkbleach-fuzz-") as place, _not_for_ever():
         directory = Path(place) / "round"
         if kind == "kafka":

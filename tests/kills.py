@@ -33,8 +33,11 @@ TOPOLOGIES: dict[str, dict[str, Any]] = {
     "fused, class": {"repair": "class"},
     "fused, vote": {"repair": "vote"},
     "two lanes": {"lanes": 2},
+    "two lanes, vote": {"lanes": 2, "repair": "vote"},
     "paper, hinge": {"paper": {"coordination": "hinge"}},
+    "paper, basic": {"paper": {"coordination": "basic"}},
     "paper, dr": {"paper": {"coordination": "dr"}},
+    "paper, ir": {"paper": {"coordination": "ir", "repair_workers": 1}},  # with more it is not exact
 }
 _STATE = ("state.delta", "state.snapshot", "state.deletion", "state.head")
 #: crash points in Python workers, and in the program itself

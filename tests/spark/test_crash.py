@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sparkbleach.config import COUNTING_REPAIRS
+from sparkbleach.paper.topology import COORDINATIONS
+from tests.kills import TOPOLOGIES
 from tests.support.crash_run import CrashRun
 from tests.support.profiles import NIGHTLY
 
@@ -35,6 +38,13 @@ PAPER_POINTS = {
 }
 PLACES = [f"{point}:{times}" for point, all_times in POINTS.items() for times in all_times]
 PAPER_PLACES = [f"{point}:{times}" for point, all_times in PAPER_POINTS.items() for times in all_times]
+
+
+def test_campaigns_take_all_topologies() -> None:
+    """`make test-kills` has each coordination of the paper's topology, and with lanes each repair."""
+    options = TOPOLOGIES.values()
+    assert {one["paper"]["coordination"] for one in options if "paper" in one} == {*COORDINATIONS}
+    assert {one.get("repair", "class") for one in options if "lanes" in one} == {*COUNTING_REPAIRS}
 
 
 def lose_newest_state(directory: Path) -> int:

@@ -99,7 +99,7 @@ class CrashRun:
         updates = [{**(outcome.update or {}), "at": outcome.position} for outcome in outcomes]
         counting: dict[str, Any] = {name: self.options[name] for name in ("repair",) if name in self.options}
         if "lanes" in self.options or "paper" in self.options:
-            counting["repair"] = "class"
+            counting.setdefault("repair", "class")
         if "paper" in self.options:
             counting |= {"accept_after": None, "remember": None}
         batches = [FILES_PER_BATCH * FILE_TUPLES] * (self.n_files // FILES_PER_BATCH)
