@@ -103,6 +103,7 @@ def clean(
             say.end()
             with remembered.examined():
                 ended_by = follow_query(query.start(), progress, waiting=stream.follow)
+            opened.end()
             interrupted_by = None if stream.follow else ended_by
             progress.print_summary(sink, route.checkpoint, interrupted_by)
         if interrupted_by is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -92,7 +93,12 @@ class FileRoute:
 
         stream = source.stream(self.stream.files_per_batch, format)
         return Opened(
-            stream, self.parsing.order_by or source.order, wanted, make_sink, check=source.check_new
+            stream,
+            self.parsing.order_by or source.order,
+            wanted,
+            make_sink,
+            check=source.check_new,
+            end=partial(source.remember_sizes, places.checkpoint),
         )
 
 

@@ -27,6 +27,7 @@ class Opened:
     make_sink: Callable[[], Sink]  #: makes the sink, and what it writes to; called after all checks
     egress_partitions: int | None = None  #: in how many partitions clean rows leave; Spark's default if None
     check: Callable[[], None] = lambda: None  #: is called before each micro-batch
+    end: Callable[[], None] = lambda: None  #: is called after the last one
     trouble: Callable[[], Trouble | None] = lambda: None  #: returns what keeps it waiting, if anything
 
 

@@ -40,7 +40,7 @@ class Source:
     columns: StructType  #: the columns of the files
     files: tuple[Entry, ...]  #: the files that exist at the start
     multiline: bool = False  #: whether a record may go over several lines
-    _checked: set[str] = dataclasses.field(default_factory=set)
+    _checked: dict[str, int] = dataclasses.field(default_factory=dict)  # the files, with their sizes
 
     @property
     def order(self) -> list[Column]:
@@ -80,7 +80,7 @@ class Source:
                 if file.path not in self._checked:
                     _check_no_partition(self.path, file)
                     check_schema(self.session, [file], self.format, self.columns, self.multiline)
-                    self._checked.add(file.path)
+                    self._checked[file.path] = file.size
 
     def changed_since_read(self, checkpoint: str) -> list[Entry]:
         """Return the files that have changed since an earlier run of a checkpoint read them.
@@ -88,14 +88,23 @@ class Source:
         Spark does not read a file again, so that rows which were appended to it are not cleaned.
         """
         file_system = FileSystem(self.session, checkpoint)
-        read: dict[str, int] = {}
-        sources = file_system.children(f"{checkpoint.rstrip('/')}/sources")
-        for log in (log for source in sources for log in file_system.children(source.path)):
-            for line in file_system.read(log.path).decode().splitlines():
-                if line.startswith('{"path":'):
-                    entry = json.loads(line)
-                    read[without_scheme(unquote(entry["path"]))] = entry["timestamp"]
-        return [file for file in self.files if read.get(str(file), file.modified_ms) != file.modified_ms]
+        read, sizes = _read_at(file_system, checkpoint), _known_sizes(file_system, checkpoint)
+        return [
+            file
+            for file in self.files
+            if str(file) in read
+            and (file.modified_ms, file.size) != (read[str(file)], sizes.get(file.path, file.size))
+        ]
+
+    def remember_sizes(self, checkpoint: str) -> None:
+        """Remember how large the files were that were read: whoever adds to one may keep its time."""
+        file_system = FileSystem(self.session, checkpoint)
+        known = _known_sizes(file_system, checkpoint)
+        if self._checked.keys() <= known.keys():
+            return
+        read = _read_at(file_system, checkpoint)
+        sizes = {path: size for path, size in self._checked.items() if without_scheme(path) in read}
+        file_system.write(_sizes_of(checkpoint), json.dumps({**sizes, **known}).encode())
 
     def _read(
         self, reader: DataFrameReader | DataStreamReader, path: Any, *, exact: bool = False
@@ -155,12 +164,40 @@ def open_source(
     for name in columns.names:
         if name.lower() in taken:
             raise ConfigError(f"schema: the name {name} is taken; rename the column")
-    source = Source(session, path, format, columns, tuple(files), multiline, {file.path for file in files})
+    source = Source(
+        session, path, format, columns, tuple(files), multiline, {file.path: file.size for file in files}
+    )
     try:
         source.stream().schema  # noqa: B018 (Spark looks at the schema here)
     except AnalysisException as error:
         raise SchemaError(f"schema: {error_message(error)}") from error
     return source
+
+
+def _read_at(file_system: FileSystem, checkpoint: str) -> dict[str, int]:
+    """Return by path the times that the files had which Spark has read."""
+    read: dict[str, int] = {}
+    sources = file_system.children(f"{checkpoint.rstrip('/')}/sources")
+    for log in (log for source in sources for log in file_system.children(source.path)):
+        for line in file_system.read(log.path).decode().splitlines():
+            if line.startswith('{"path":'):
+                entry = json.loads(line)
+                read[without_scheme(unquote(entry["path"]))] = entry["timestamp"]
+    return read
+
+
+def _sizes_of(checkpoint: str) -> str:
+    return f"{checkpoint.rstrip('/')}/sparkbleach-sizes.json"
+
+
+def _known_sizes(file_system: FileSystem, checkpoint: str) -> dict[str, int]:
+    """Return by path the sizes that earlier runs have remembered; none if they cannot be read."""
+    path = _sizes_of(checkpoint)
+    try:
+        known = json.loads(file_system.read(path)) if file_system.find(path) else {}
+    except (*JVM_ERRORS, ValueError):  # without them, times tell of most changes
+        known = {}
+    return known if isinstance(known, dict) else {}
 
 
 def _list_files(session: SparkSession, path: str) -> list[Entry]:
