@@ -76,3 +76,20 @@ def test_slides_find_room_for_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     several = cleaned(*[10] * 349, 20, 480, 510)
     assert reserved, "there was room, so that this test sees nothing"
     assert several == cleaned(*[1] * batch.num_rows)
+
+
+def test_a_window_that_slides_with_each_tuple() -> None:
+    """Calls of single tuples, each in a pane of its own, do what one call does."""
+    schema = pa.schema([("a", pa.string()), ("b", pa.string())])
+    random = Random(2)  # noqa: S311 - not a secret
+    rows = [{"a": random.choice("xyz"), "b": random.choice("uvw")} for _ in range(300)]
+    batch = pa.RecordBatch.from_pylist(rows, schema)
+    for windowing in ("basic", "bleach"):
+        options: dict[str, Any] = {"windowing": windowing, "look_ahead": 1}
+        whole, single = (
+            Engine(schema, ["a -> b"], window=Window.tuples(4, slide=1), **options) for _ in "ab"
+        )
+        clean, audit = whole.process(batch)
+        parts = [single.process(batch.slice(row, 1)) for row in range(batch.num_rows)]
+        assert clean["b"].to_pylist() == [part["b"][0].as_py() for part, _ in parts]
+        assert audit.to_pylist() == [row for _, part in parts for row in part.to_pylist()]

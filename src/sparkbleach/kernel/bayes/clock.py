@@ -133,11 +133,13 @@ def slide_to(
 def _sweep_some(store: Store, sources: Sources, clock: Clock, horizon: Horizon, n_tuples: int) -> bool:
     """Clear and sweep as far as the tuples of the pane ask for: its end finds little left to do.
 
+    A pane without tuples asks for nothing: those that come first may have their numbers, but no count yet.
+
     Returns:
         Whether there was room for that, and for some tuples.
     """
     length = clock[LENGTH]
-    if horizon.n_counted == 0 or length == 0:
+    if horizon.n_counted == 0 or length == 0 or clock[TUPLES] == 0:
         return True
     half = length // 2
     if clock[TUPLES] < half:
