@@ -195,7 +195,7 @@ def _known_sizes(file_system: FileSystem, checkpoint: str) -> dict[str, int]:
     path = _sizes_of(checkpoint)
     try:
         known = json.loads(file_system.read(path)) if file_system.find(path) else {}
-    except (*JVM_ERRORS, ValueError):  # without them, times tell of most changes
+    except (*JVM_ERRORS, ValueError):  # without them, times show most changes
         known = {}
     return known if isinstance(known, dict) else {}
 
