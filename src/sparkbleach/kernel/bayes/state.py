@@ -237,8 +237,8 @@ class BayesState:
         """Process parts of a batch, each of one pane."""
         self._reach(int(batch.panes[first]))
         self._number(batch, tuples, first, int(ends[-1]), marks=ends.size > 1)
-        # Parts are short where there are several: too short for threads.
-        if not self.settings.with_sources and (map is None or ends.size > 1):
+        is_short = int(np.diff(ends, prepend=first).max()) < _HALVED_TUPLES  # too short for threads
+        if not self.settings.with_sources and (map is None or is_short):
             self._clean_blocks(batch, tuples, first, ends, position, accepted)
             return
         ahead = self.settings.look_ahead
